@@ -1,0 +1,36 @@
+# Every target sets up what it needs; `make demo` and `make test` are all a newcomer must know.
+PYTHON ?= python3
+VENV   := .venv
+BIN    := $(VENV)/bin
+STAMP  := $(VENV)/.installed
+
+.PHONY: install demo toy test check bench clean
+
+install: $(STAMP)
+
+$(STAMP): pyproject.toml pins.txt
+	$(PYTHON) -c 'import sys; sys.exit("Termweave needs Python 3.11 or newer; try: make PYTHON=python3.11 $(MAKECMDGOALS)" if sys.version_info < (3, 11) else 0)'
+	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	$(BIN)/pip install --quiet -c pins.txt 'torch'
+	$(BIN)/pip install --quiet -c pins.txt -e '.[dev]'
+	touch $@
+
+demo: toy
+
+toy: install
+	$(BIN)/termweave toy runs/toy
+
+check: install
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+test: check
+	$(BIN)/python -m pytest
+
+bench: install
+	$(BIN)/python benchmarks/align.py --help
+	$(BIN)/python benchmarks/train.py --help
+
+clean:
+	rm -rf $(VENV) runs build .mypy_cache .ruff_cache .pytest_cache
