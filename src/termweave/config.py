@@ -65,12 +65,12 @@ class DataConfig:
     workers: int = 0  # processes for preparation; 0: one per core
 
     def __post_init__(self) -> None:
-        _require(bool(self.directions), "data.directions: name at least one direction, such as \"de-en\"")
+        _require(bool(self.directions), 'data.directions: name at least one direction, such as "de-en"')
         for direction in self.directions:
             parts = direction.split("-")
             _require(
                 len(parts) == 2 and all(parts) and parts[0] != parts[1],
-                f"data.directions: {direction!r} is not of the form \"de-en\"",
+                f'data.directions: {direction!r} is not of the form "de-en"',
             )
         _require(len(set(self.directions)) == len(self.directions), "data.directions: a direction stands twice")
         _require(2 <= self.max_tokens <= 1000, "data.max_tokens: must lie between 2 and 1000")
@@ -141,7 +141,10 @@ class ModelConfig:
     def __post_init__(self) -> None:
         _require(self.dimension % (2 * self.heads) == 0, "model.dimension: must be a multiple of 2 × model.heads")
         _require(0 <= self.dropout < 1, "model.dropout: must lie in [0, 1)")
-        _require(self.encoder_layers > 0 and self.decoder_layers > 0, "model: needs at least one layer on each side")
+        _require(
+            self.encoder_layers > 0 and self.decoder_layers > 0,
+            "model: needs at least one layer on each side",
+        )
 
 
 @dataclass(frozen=True)
@@ -178,6 +181,7 @@ class TrainingConfig:
     checkpoint_every: int = 1000  # steps between two checkpoints
     keep: int = 5  # checkpoints kept; the last ones of a stage are averaged into the stage's model
     average: int = 5  # checkpoints averaged at the end of a stage; 1: the last one alone
+    start_from: str = ""  # a finished stage-1 model folder to start stage 2 from; stage 1 is then skipped
     stage1: StageConfig = field(default_factory=lambda: StageConfig(steps=100_000))
     stage2: StageConfig = field(default_factory=lambda: StageConfig(steps=10_000, learning_rate=5e-4, warmup=500))
 
@@ -185,7 +189,10 @@ class TrainingConfig:
         _require(self.batch_tokens >= 64, "training.batch_tokens: must be at least 64")
         _require(self.accumulation >= 1, "training.accumulation: must be at least 1")
         _require(0 <= self.label_smoothing < 1, "training.label_smoothing: must lie in [0, 1)")
-        _require(self.keep >= self.average >= 1, "training.keep: must be at least training.average, and that at least 1")
+        _require(
+            self.keep >= self.average >= 1,
+            "training.keep: must be at least training.average, and that at least 1",
+        )
 
 
 @dataclass(frozen=True)

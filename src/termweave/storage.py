@@ -26,7 +26,7 @@ def atomic_path(path: Path) -> Iterator[Path]:
     """
     path.parent.mkdir(parents=True, exist_ok=True)
     temporary = path.with_name(f".{path.name}.{os.getpid()}.partial")
-    _remove(temporary)
+    remove(temporary)
     try:
         yield temporary
         if temporary.is_dir():
@@ -34,20 +34,21 @@ def atomic_path(path: Path) -> Iterator[Path]:
         else:
             temporary.replace(path)
     finally:
-        _remove(temporary)
+        remove(temporary)
 
 
 def _replace_folder(temporary: Path, path: Path) -> None:
     """Put a finished folder in the place of an older one, which is moved aside first: renames cannot overwrite."""
     retired = path.with_name(f".{path.name}.{os.getpid()}.retired")
-    _remove(retired)
+    remove(retired)
     if path.exists():
         path.rename(retired)
     temporary.rename(path)
-    _remove(retired)
+    remove(retired)
 
 
-def _remove(path: Path) -> None:
+def remove(path: Path) -> None:
+    """Delete a file or a folder, if it exists."""
     if path.is_dir():
         shutil.rmtree(path)
     else:

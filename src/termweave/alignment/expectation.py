@@ -1,0 +1,200 @@
+"""The passes over the text, compiled: expected counts under the current model, and decisions under the final one.
+
+Both directions are computed together, from one look-up of the word pairs of a sentence.
+"""
+
+from __future__ import annotations
+
+import numba
+import numpy as np
+import numpy.typing as npt
+
+from termweave.alignment.hmm import Floats, hmm_posteriors
+from termweave.alignment.model import (
+    MAX_WORDS,
+    Counts,
+    IntArray,
+    Jumps,
+    Lexicon,
+    PairTable,
+    Stage,
+    Text,
+    Workspace,
+)
+
+# A row of the table up to this many times the length of the sentence is read through rather than searched.
+_SCAN_FACTOR = 32
+# A pair this unlikely in a sentence is not counted: most are, and writing to the large table is what costs.
+_NEGLIGIBLE = np.float32(1e-5)
+# Jumps have few parameters; every so many sentences is enough to estimate them.
+_COUNT_JUMPS_EVERY = 8
+
+
+@numba.njit(nogil=True, cache=True)
+def expect(
+    text: Text, begin: int, end: int, table: PairTable, lexicon: Lexicon, jumps: Jumps, stage: Stage,
+    counts: Counts, space: Workspace,
+) -> None:  # fmt: skip
+    """Add the expected counts of sentence pairs begin … end to `counts`."""
+    for row in range(begin, end):
+        source, target = _sentence(text, row)
+        if len(source) == 0 or len(target) == 0:
+            continue
+        cells = space.cells[: len(source) * len(target)].reshape(len(source), len(target))
+        _find_cells(source, target, table, space.slots, space.chain, cells)
+        count_jumps = row % _COUNT_JUMPS_EVERY == 0
+        _posteriors(cells, source, target, lexicon, jumps, stage, counts.jumps, count_jumps, space)
+        of_target = space.target_posteriors[: cells.size].reshape(len(target), len(source))
+        of_source = space.source_posteriors[: cells.size].reshape(len(source), len(target))
+        for i in range(len(source)):
+            counts.null_backward[source[i]] += space.source_nulls[i]
+            for j in range(len(target)):
+                if stage.agree:
+                    share = of_target[j, i] * of_source[i, j]
+                else:
+                    share = np.float32(0.5) * (of_target[j, i] + of_source[i, j])
+                if share > _NEGLIGIBLE:
+                    counts.pairs[cells[i, j]] += share
+        for j in range(len(target)):
+            counts.null_forward[target[j]] += space.target_nulls[j]
+
+
+@numba.njit(nogil=True, cache=True)
+def decide(
+    text: Text, begin: int, end: int, table: PairTable, lexicon: Lexicon, jumps: Jumps, stage: Stage,
+    unused: Counts, space: Workspace, forward: IntArray, backward: IntArray,
+) -> None:  # fmt: skip
+    """The likeliest origin of every word of sentence pairs begin … end, or -1.
+
+    forward (target words of these sentences) holds source positions, backward (source words) target positions.
+    """
+    forward[:] = -1
+    backward[:] = -1
+    for row in range(begin, end):
+        source, target = _sentence(text, row)
+        if len(source) == 0 or len(target) == 0:
+            continue
+        cells = space.cells[: len(source) * len(target)].reshape(len(source), len(target))
+        _find_cells(source, target, table, space.slots, space.chain, cells)
+        _posteriors(cells, source, target, lexicon, jumps, stage, unused.jumps, False, space)
+        of_target = space.target_posteriors[: cells.size].reshape(len(target), len(source))
+        of_source = space.source_posteriors[: cells.size].reshape(len(source), len(target))
+        _choose(of_target, space.target_nulls, forward[text.target_offsets[row] - text.target_offsets[begin] :])
+        _choose(of_source, space.source_nulls, backward[text.source_offsets[row] - text.source_offsets[begin] :])
+
+
+@numba.njit(nogil=True, cache=True)
+def _choose(posteriors: Floats, nulls: Floats, chosen: IntArray) -> None:
+    for time in range(len(posteriors)):
+        best = np.argmax(posteriors[time])
+        if posteriors[time, best] > nulls[time]:
+            chosen[time] = best
+
+
+@numba.njit(nogil=True, cache=True)
+def _sentence(text: Text, row: int) -> tuple[IntArray, IntArray]:
+    source_first, target_first = text.source_offsets[row], text.target_offsets[row]
+    source_last = min(text.source_offsets[row + 1], source_first + MAX_WORDS)
+    target_last = min(text.target_offsets[row + 1], target_first + MAX_WORDS)
+    return text.source[source_first:source_last], text.target[target_first:target_last]
+
+
+@numba.njit(nogil=True, cache=True)
+def _find_cells(
+    source: IntArray, target: IntArray, table: PairTable, slots: IntArray, chain: IntArray, cells: IntArray
+) -> None:
+    """cells[i, j] = 1 + place of the pair (source[i], target[j]) in the table, or 0.
+
+    `slots` (target_words) is all -1 on entry and on return; `chain` links equal words of the target. Reading a short
+    row and asking for each column whether it stands in the sentence is many times cheaper than searching the row.
+    """
+    for j in range(len(target)):
+        chain[j] = slots[target[j]]
+        slots[target[j]] = j
+    for i in range(len(source)):
+        cells[i, :] = 0
+        first, last = table.starts[source[i]], table.starts[source[i] + 1]
+        if last - first <= _SCAN_FACTOR * len(target):
+            for pair in range(first, last):
+                j = slots[table.columns[pair]]
+                while j >= 0:
+                    cells[i, j] = pair + 1
+                    j = chain[j]
+        else:
+            for j in range(len(target)):
+                cells[i, j] = _search(table.columns, first, last, target[j])
+    for j in range(len(target)):
+        slots[target[j]] = -1
+
+
+@numba.njit(nogil=True, cache=True)
+def _search(columns: IntArray, first: int, last: int, word: int) -> int:
+    """1 + place of `word` among the ascending columns first … last, or 0."""
+    end = last
+    while first < last:
+        middle = (first + last) >> 1
+        if columns[middle] < word:
+            first = middle + 1
+        else:
+            last = middle
+    return first + 1 if first < end and columns[first] == word else 0
+
+
+@numba.njit(nogil=True, cache=True)
+def _posteriors(
+    cells: IntArray, source: IntArray, target: IntArray, lexicon: Lexicon, jumps: Jumps, stage: Stage,
+    jump_counts: npt.NDArray[np.float64], count_jumps: bool, space: Workspace,
+) -> None:  # fmt: skip
+    """Fill target_posteriors (J, I), where each target word comes from, and source_posteriors (I, J), the reverse."""
+    rows, columns = cells.shape
+    band = jumps.near.shape[1]
+    nulls = space.null_emissions
+    generated = space.emissions[: cells.size].reshape(columns, rows)
+    for i in range(rows):
+        for j in range(columns):
+            generated[j, i] = lexicon.forward[cells[i, j]]
+    for j in range(columns):
+        nulls[j] = lexicon.null_forward[target[j]]
+    posteriors = space.target_posteriors[: cells.size].reshape(columns, rows)
+    if stage.tension >= 0:
+        _diagonal_posteriors(generated, nulls, stage.tension, stage.null, posteriors, space.target_nulls)
+    else:
+        moves = space.moves[: (columns + 4) * (rows + band)].reshape(columns + 4, rows + band)
+        hmm_posteriors(generated, nulls, jumps.near[0], jumps.far[0], np.float32(stage.null), posteriors,
+                       space.target_nulls, jump_counts[0], count_jumps, moves)  # fmt: skip
+    generated = space.emissions[: cells.size].reshape(rows, columns)
+    for i in range(rows):
+        nulls[i] = lexicon.null_backward[source[i]]
+        for j in range(columns):
+            generated[i, j] = lexicon.backward[cells[i, j]]
+    posteriors = space.source_posteriors[: cells.size].reshape(rows, columns)
+    if stage.tension >= 0:
+        _diagonal_posteriors(generated, nulls, stage.tension, stage.null, posteriors, space.source_nulls)
+    else:
+        moves = space.moves[: (rows + 4) * (columns + band)].reshape(rows + 4, columns + band)
+        hmm_posteriors(generated, nulls, jumps.near[1], jumps.far[1], np.float32(stage.null), posteriors,
+                       space.source_nulls, jump_counts[1], count_jumps, moves)  # fmt: skip
+
+
+@numba.njit(nogil=True, cache=True, fastmath=True)
+def _diagonal_posteriors(
+    emissions: Floats, null_emissions: Floats, tension: float, null: float, posteriors: Floats, null_posteriors: Floats
+) -> None:
+    """Posteriors when words are independent of each other and favour their own relative place (Dyer et al. 2013)."""
+    observations, states = emissions.shape
+    for time in range(observations):
+        place = np.float32((time + 0.5) / observations)
+        step = np.float32(1 / states)
+        total = np.float32(0)
+        prior_sum = np.float32(0)
+        for state in range(states):
+            prior = np.exp(np.float32(-tension) * abs((np.float32(state) + np.float32(0.5)) * step - place))
+            prior_sum += prior
+            posteriors[time, state] = prior * emissions[time, state]
+            total += posteriors[time, state]
+        unlinked = np.float32(null) * null_emissions[time]
+        scale = np.float32(1 - null) / prior_sum
+        norm = 1 / (unlinked + total * scale)
+        for state in range(states):
+            posteriors[time, state] *= scale * norm
+        null_posteriors[time] = unlinked * norm

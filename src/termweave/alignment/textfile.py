@@ -1,0 +1,27 @@
+"""Text files as users have them: plain, .gz or .xz, UTF-8."""
+
+from __future__ import annotations
+
+import gzip
+import lzma
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TextIO
+
+from termweave.errors import DataError
+
+
+@contextmanager
+def open_text(path: Path) -> Iterator[TextIO]:
+    """Open for reading; damaged or wrongly encoded files are reported as DataError wherever reading meets the damage."""
+    openers = {".gz": gzip.open, ".xz": lzma.open}
+    try:
+        with openers.get(path.suffix, open)(path, "rt", encoding="utf-8", newline="\n") as file:
+            yield file
+    except FileNotFoundError:
+        raise DataError(f"{path}: no such file") from None
+    except UnicodeDecodeError as error:
+        raise DataError(f"{path} is not UTF-8 text ({error.reason} at byte {error.start} of a block)") from None
+    except (gzip.BadGzipFile, lzma.LZMAError, EOFError) as error:
+        raise DataError(f"{path} is damaged: {error}") from None

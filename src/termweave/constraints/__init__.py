@@ -1,0 +1,1 @@
+"""Constraints: extracted from word links, drawn anew for training, written down for evaluation."""

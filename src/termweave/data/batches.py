@@ -1,0 +1,164 @@
+"""Token batches: padded sentences, and the constraints of a batch laid out flat.
+
+Constraints are short and uneven, so a padded layout would be mostly padding. Their tokens are therefore kept flat,
+end to end over the whole batch; `home` says where in the padded layout (sentence, slot) each token belongs. Work per
+token (embedding, adaptation) runs on the flat tokens, and only attention sees the padded layout.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, fields, replace
+from typing import Any, TypeVar
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from termweave.storage import Array, RaggedArray
+
+WIDTH_MULTIPLE = 8  # widths are rounded up to this: few distinct shapes, and what matrix units and masks like
+FLAT_MULTIPLE = 64  # the same for the number of flat constraint tokens
+
+Record = TypeVar("Record", "ConstraintSide", "Batch")
+
+
+@dataclass(frozen=True)
+class ConstraintSide:
+    """One side of all constraints of a batch.
+
+    ids, positions, home: (tokens,), positions restart at 0 in every constraint. home: index into (batch · width), or
+    batch · width for filler tokens, which belong nowhere. number: (batch, width), which constraint of its sentence a
+    slot belongs to, counted from 1; 0 is an empty slot.
+    """
+
+    ids: Tensor
+    positions: Tensor
+    home: Tensor
+    number: Tensor
+
+    def to(self, device: torch.device) -> ConstraintSide:
+        return _moved(self, device)
+
+    def pad(self, flat: Tensor) -> Tensor:
+        """(tokens, d) → (batch, width, d); empty slots hold zeros."""
+        batch, width = self.number.shape
+        padded = flat.new_zeros(batch * width + 1, flat.shape[1]).index_copy(0, self.home, flat)
+        return padded[:-1].view(batch, width, flat.shape[1])
+
+    def pack(self, padded: Tensor) -> Tensor:
+        """(batch, width, d) → (tokens, d); filler tokens hold whatever stands in the last slot."""
+        rows = padded.flatten(0, 1)
+        return rows.index_select(0, self.home.clamp(max=rows.shape[0] - 1))
+
+
+@dataclass(frozen=True)
+class ConstraintTensors:
+    """The constraints of a batch of sentences."""
+
+    source: ConstraintSide
+    target: ConstraintSide
+    target_tokens: Tensor  # (batch, width): target ids in the padded layout, padding id where empty
+
+    def to(self, device: torch.device) -> ConstraintTensors:
+        return ConstraintTensors(
+            self.source.to(device), self.target.to(device), self.target_tokens.to(device, non_blocking=True)
+        )
+
+
+@dataclass(frozen=True)
+class Batch:
+    """Sentences for one training step. Shapes: source (batch, source width), the others (batch, target width)."""
+
+    source: Tensor  # ids, each sentence led by its tag if there are several directions, closed by end-of-sentence
+    target_input: Tensor  # ids, led by begin-of-sentence
+    target: Tensor  # ids, closed by end-of-sentence
+    weights: Tensor  # loss weights: alpha inside constraints, beta elsewhere, 0 on padding
+    constraints: ConstraintTensors | None
+    tokens: int  # target tokens that are not padding
+    weight: float  # sum of `weights`
+
+    def to(self, device: torch.device) -> Batch:
+        moved = _moved(self, device)
+        if self.constraints is None:
+            return moved
+        return replace(moved, constraints=self.constraints.to(device))
+
+
+def _moved(record: Record, device: torch.device) -> Record:
+    tensors: dict[str, Any] = {
+        entry.name: value.to(device, non_blocking=True)
+        for entry in fields(record)
+        if isinstance(value := getattr(record, entry.name), Tensor)
+    }
+    return replace(record, **tensors)
+
+
+def round_up(number: int, multiple: int) -> int:
+    return -(-number // multiple) * multiple
+
+
+def ranges(starts: Array, lengths: Array) -> Array:
+    """The index ranges start … start+length, one after the other, as one flat array."""
+    ends = np.cumsum(lengths)
+    total = int(ends[-1]) if len(ends) else 0
+    return np.repeat(starts - (ends - lengths), lengths) + np.arange(total)
+
+
+def pad_rows(values: Array, lengths: Array, width: int, filler: int) -> Array:
+    """Rows given end to end → (rows, width), filled up on the right."""
+    padded = np.full((len(lengths), width), filler, dtype=np.int64)
+    padded[np.arange(width) < lengths[:, None]] = values
+    return padded
+
+
+def gather_rows(ragged: RaggedArray, rows: Array) -> tuple[Array, Array]:
+    """The chosen rows of a ragged array, end to end, and their lengths."""
+    starts = ragged.offsets[rows]
+    lengths = ragged.offsets[rows + 1] - starts
+    return ragged.values[ranges(starts, lengths)].astype(np.int64), lengths
+
+
+def constraint_side(ids: Array, lengths: Array, per_sentence: Array) -> ConstraintSide:
+    """Lay out one side: ids of all constraints end to end, the length of each, constraints per sentence."""
+    sentences = np.repeat(np.arange(len(per_sentence)), per_sentence)
+    first = np.cumsum(per_sentence) - per_sentence
+    number = np.arange(len(lengths)) - np.repeat(first, per_sentence) + 1
+    token_sentence = np.repeat(sentences, lengths)
+    tokens = np.bincount(token_sentence, minlength=len(per_sentence))
+    width = round_up(max(int(tokens.max(initial=0)), 1), WIDTH_MULTIPLE)
+    slot = ranges(np.zeros_like(tokens), tokens)
+    home = token_sentence * width + slot
+    padded_number = np.zeros((len(per_sentence), width), dtype=np.int64)
+    padded_number.reshape(-1)[home] = np.repeat(number, lengths)
+    filler = round_up(max(len(ids), 1), FLAT_MULTIPLE) - len(ids)
+    positions = ranges(np.zeros_like(lengths), lengths)
+    return ConstraintSide(
+        ids=torch.from_numpy(np.pad(ids.astype(np.int64), (0, filler))),
+        positions=torch.from_numpy(np.pad(positions, (0, filler))),
+        home=torch.from_numpy(np.pad(home, (0, filler), constant_values=padded_number.size)),
+        number=torch.from_numpy(padded_number),
+    )
+
+
+def constraint_tensors(source: ConstraintSide, target: ConstraintSide, padding: int) -> ConstraintTensors:
+    batch, width = target.number.shape
+    tokens = torch.full((batch * width + 1,), padding, dtype=torch.int64)
+    tokens[target.home] = target.ids
+    return ConstraintTensors(source, target, tokens[:-1].view(batch, width))
+
+
+def constraints_from_ids(
+    sentences: Sequence[Sequence[tuple[Sequence[int], Sequence[int]]]], padding: int
+) -> ConstraintTensors | None:
+    """Lay out constraints given as (source ids, target ids) per sentence; None if there is none at all."""
+    per_sentence = np.array([len(sentence) for sentence in sentences], dtype=np.int64)
+    if not per_sentence.sum():
+        return None
+    pairs = [pair for sentence in sentences for pair in sentence]
+    sides = []
+    for side in (0, 1):
+        lengths = np.array([len(pair[side]) for pair in pairs], dtype=np.int64)
+        ids = np.array([token for pair in pairs for token in pair[side]], dtype=np.int64)
+        sides.append(constraint_side(ids, lengths, per_sentence))
+    return constraint_tensors(sides[0], sides[1], padding)

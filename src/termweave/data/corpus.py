@@ -1,0 +1,73 @@
+"""A prepared corpus, opened for training: memory-mapped, so opening costs nothing and processes share the pages."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from termweave.constraints.phrases import PHRASE
+from termweave.data.folder import ID, RECORD, SIDES, TOKENIZER, PairFolder, ragged_files, reverse
+from termweave.errors import DataError
+from termweave.storage import RaggedArray, read_json
+from termweave.text.subwords import Subwords
+
+
+@dataclass(frozen=True)
+class DirectionData:
+    """The training sentences of one direction; row i of all arrays is the same sentence pair."""
+
+    name: str  # "de-en"
+    source: RaggedArray  # subword ids, without tag, begin and end
+    target: RaggedArray
+    phrases: RaggedArray | None  # PHRASE; None as long as they have not been extracted
+    tag: int | None  # leads the source if the model has several directions
+
+    def __len__(self) -> int:
+        return len(self.source)
+
+
+@dataclass(frozen=True)
+class PreparedCorpus:
+    """All directions, and the vocabulary their ids belong to."""
+
+    folder: Path
+    subwords: Subwords
+    directions: tuple[DirectionData, ...]
+
+    @classmethod
+    def open(cls, folder: Path) -> PreparedCorpus:
+        """Open what `termweave prepare` wrote; it must have come at least as far as the step `encode`."""
+        if not (folder / RECORD).exists():
+            raise DataError(f"{folder} holds no prepared corpus; run `termweave prepare` with this configuration first")
+        record = read_json(folder / RECORD)
+        try:
+            done, names, pairs = set(record["steps"]), list(record["directions"]), list(record["pairs"])
+        except (KeyError, TypeError):
+            raise DataError(f"{folder / RECORD} is damaged; run `termweave prepare` again") from None
+        if "encode" not in done:
+            reached = ", ".join(record["steps"]) or "none"
+            raise DataError(
+                f"{folder} is not fully prepared (steps done: {reached}); run `termweave prepare` again, it goes on "
+                "where it stopped"
+            )
+        subwords = Subwords.load(folder / TOKENIZER)
+        directions = tuple(
+            _open_direction(folder, name, pairs, "phrases" in done, subwords if len(names) > 1 else None)
+            for name in names
+        )
+        return cls(folder, subwords, directions)
+
+
+def _open_direction(
+    root: Path, name: str, pairs: list[str], with_phrases: bool, tagged: Subwords | None
+) -> DirectionData:
+    """A direction reads its pair folder forwards or backwards."""
+    folder = PairFolder(root, name if name in pairs else reverse(name))
+    source, target = (RaggedArray.open(folder.ids(side), ID) for side in (SIDES if name in pairs else SIDES[::-1]))
+    phrases = None
+    if with_phrases and ragged_files(folder.phrases(name))[0].exists():
+        phrases = RaggedArray.open(folder.phrases(name), PHRASE)
+    if len(source) != len(target) or (phrases is not None and len(phrases) != len(source)):
+        raise DataError(f"{folder.path}: the files do not belong together; run `termweave prepare` again")
+    tag = tagged.tag(name.split("-")[1]) if tagged else None
+    return DirectionData(name, source, target, phrases, tag)

@@ -1,0 +1,218 @@
+"""From cleaned text to numbers: subword ids, word ids, and where each word lies in the ids.
+
+All functions work on chunks of sentences; loops over single tokens run in numpy or in SentencePiece.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import chain
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+
+from termweave.data.folder import CONTENT, ID, PUNCTUATION, STRADDLED, WORD_SPAN
+from termweave.storage import Array
+from termweave.text.stopwords import is_content, is_punctuation
+from termweave.text.subwords import Subwords
+from termweave.text.words import Span, split_words
+
+
+class EncodingRules(NamedTuple):
+    """What the worker processes need to know."""
+
+    tokenizer: Path
+    languages: tuple[str, str]
+    max_tokens: int
+
+
+class TextPair(NamedTuple):
+    """A cleaned pair; the spans are those of given tokens, if it came with links, and None otherwise."""
+
+    source: str
+    target: str
+    source_spans: Sequence[Span] | None = None
+    target_spans: Sequence[Span] | None = None
+
+
+@dataclass(frozen=True)
+class EncodedSide:
+    """One side of the sentences of a chunk, end to end."""
+
+    ids: Array
+    id_lengths: Array
+    words: Array  # positions in `vocabulary`
+    word_lengths: Array
+    vocabulary: list[str]  # the distinct words of this chunk, casefolded, in order of appearance
+    spans: Array  # WORD_SPAN, one per word
+
+
+@dataclass(frozen=True)
+class EncodedChunk:
+    """The sentences of a chunk that are short enough; `kept` marks them among all that went in."""
+
+    sides: tuple[EncodedSide, EncodedSide]
+    kept: Array
+
+
+def encode_chunk(rules: EncodingRules, pairs: list[TextPair]) -> EncodedChunk:
+    subwords = _load(rules.tokenizer)
+    sources = subwords.encode_batch([pair.source for pair in pairs])
+    targets = subwords.encode_batch([pair.target for pair in pairs])
+    kept = np.array(
+        [max(len(source), len(target)) <= rules.max_tokens for source, target in zip(sources, targets, strict=True)],
+        dtype=bool,
+    )
+    chosen = np.flatnonzero(kept).tolist()
+    source = _encode_side(
+        subwords,
+        [pairs[row].source for row in chosen],
+        [pairs[row].source_spans for row in chosen],
+        [sources[row] for row in chosen],
+        rules.languages[0],
+    )
+    target = _encode_side(
+        subwords,
+        [pairs[row].target for row in chosen],
+        [pairs[row].target_spans for row in chosen],
+        [targets[row] for row in chosen],
+        rules.languages[1],
+    )
+    return EncodedChunk((source, target), kept)
+
+
+@functools.lru_cache(maxsize=1)
+def _load(path: Path) -> Subwords:
+    """Once per process, not once per chunk."""
+    return Subwords.load(path)
+
+
+def _encode_side(
+    subwords: Subwords, texts: list[str], given: list[Sequence[Span] | None], rows: list[list[int]], language: str
+) -> EncodedSide:
+    if any(spans is not None for spans in given):
+        spans = [
+            split_words(text, language) if known is None else known for text, known in zip(texts, given, strict=True)
+        ]
+        return _encode_words(subwords, texts, spans, rows, language)
+    numbers = _Numbers()
+    parts = np.array([numbers[part] for text in texts for part in text.split(" ")], dtype=np.int64)
+    distinct = list(numbers)
+    encoded = _encode_words(
+        subwords,
+        distinct,
+        [split_words(part, language) for part in distinct],
+        subwords.encode_batch(distinct),
+        language,
+    )
+    return _put_together(encoded, parts, np.array([text.count(" ") + 1 for text in texts], dtype=np.int64))
+
+
+def _encode_words(
+    subwords: Subwords, texts: list[str], spans: list[Sequence[Span]] | list[list[Span]], rows: list[list[int]],
+    language: str,
+) -> EncodedSide:  # fmt: skip
+    """The literal way: every word of every text is looked at."""
+    table = _WordTable(language)
+    forms = np.array(
+        [table[text[start:end]] for text, row in zip(texts, spans, strict=True) for start, end in row], dtype=np.int64
+    )
+    ids = np.fromiter(chain.from_iterable(rows), dtype=ID)
+    id_lengths = np.array([len(row) for row in rows], dtype=np.int64)
+    word_lengths = np.array([len(row) for row in spans], dtype=np.int64)
+    flat_spans = np.fromiter(chain.from_iterable(chain.from_iterable(spans)), dtype=np.int64).reshape(-1, 2)
+    places = np.zeros(len(forms), dtype=WORD_SPAN)
+    places["token_start"], places["token_end"] = locate_words(
+        subwords, texts, ids, id_lengths, flat_spans, word_lengths
+    )
+    places["flags"] = np.array(table.flags, dtype=np.uint8)[forms]
+    words = np.array(table.folded, dtype=np.int32)[forms]
+    return EncodedSide(ids, id_lengths, words, word_lengths, list(table.vocabulary), places)
+
+
+def _put_together(encoded: EncodedSide, parts: Array, parts_per_text: Array) -> EncodedSide:
+    """Texts from their parts between spaces. Neither words nor pieces cross a space, so each part is encoded once."""
+    id_lengths, word_lengths = encoded.id_lengths[parts], encoded.word_lengths[parts]
+    ids = encoded.ids[_ranges(_starts(encoded.id_lengths)[parts], id_lengths)]
+    chosen = _ranges(_starts(encoded.word_lengths)[parts], word_lengths)
+    text_of_part = np.repeat(np.arange(len(parts_per_text)), parts_per_text)
+    ids_per_text = np.bincount(text_of_part, weights=id_lengths, minlength=len(parts_per_text)).astype(np.int64)
+    words_per_text = np.bincount(text_of_part, weights=word_lengths, minlength=len(parts_per_text)).astype(np.int64)
+    before = _starts(id_lengths) - np.repeat(_starts(ids_per_text), parts_per_text)  # tokens earlier in the text
+    places = encoded.spans[chosen]
+    for edge in ("token_start", "token_end"):
+        inside = places[edge] != STRADDLED
+        places[edge] += np.where(inside, np.repeat(before, word_lengths), 0).astype(np.uint16)
+    return EncodedSide(ids, ids_per_text, encoded.words[chosen], words_per_text, encoded.vocabulary, places)
+
+
+def _starts(lengths: Array) -> Array:
+    return np.cumsum(lengths) - lengths
+
+
+def _ranges(starts: Array, lengths: Array) -> Array:
+    """The index ranges start … start + length, one after the other."""
+    return np.repeat(starts - _starts(lengths), lengths) + np.arange(int(lengths.sum()))
+
+
+class _Numbers(dict[str, int]):
+    """Numbers things as they are met."""
+
+    def __missing__(self, thing: str) -> int:
+        self[thing] = number = len(self)
+        return number
+
+
+class _WordTable(dict[str, int]):
+    """Numbers the forms of words as they are met, and works out what there is to know about each only once."""
+
+    def __init__(self, language: str) -> None:
+        super().__init__()
+        self.language = language
+        self.vocabulary: dict[str, int] = {}  # casefolded
+        self.folded: list[int] = []  # form → position in the vocabulary
+        self.flags: list[int] = []
+
+    def __missing__(self, form: str) -> int:
+        self.folded.append(self.vocabulary.setdefault(form.casefold(), len(self.vocabulary)))
+        self.flags.append(_word_flags(form, self.language))
+        self[form] = number = len(self)
+        return number
+
+
+@functools.lru_cache(maxsize=200_000)
+def _word_flags(form: str, language: str) -> int:
+    return CONTENT * is_content(form, language) + PUNCTUATION * is_punctuation(form)
+
+
+def locate_words(
+    subwords: Subwords, texts: list[str], ids: Array, id_lengths: Array, word_spans: Array, word_lengths: Array
+) -> tuple[Array, Array]:
+    """First token and one past the last token of every word, within its sentence.
+
+    Each text is written with the space SentencePiece puts before it; then the lengths of the pieces in bytes add up to
+    the places of all tokens. The space before a word belongs to the word's first token, or is that token itself.
+    An edge inside a token is STRADDLED.
+    """
+    data = np.frombuffer("".join(f" {text}" for text in texts).encode(), dtype=np.uint8)
+    token_bytes = np.zeros(len(ids) + 1, dtype=np.int64)
+    np.cumsum(subwords.byte_lengths[ids], out=token_bytes[1:])
+    if token_bytes[-1] != len(data):
+        raise ValueError("these ids are not the encodings of these texts")
+    token_at = np.full(len(data) + 1, -1, dtype=np.int64)  # byte → token that begins there
+    token_at[token_bytes] = np.arange(len(ids) + 1)
+    byte_of_character = np.append(np.flatnonzero((data & 0xC0) != 0x80), len(data))
+    text_starts = np.cumsum([0, *(len(text) + 1 for text in texts)])[:-1] + 1
+    edges = byte_of_character[word_spans + np.repeat(text_starts, word_lengths)[:, None]]
+    starts, ends = edges[:, 0], edges[:, 1]
+    with_space = np.where(data[starts - 1] == ord(" "), token_at[starts - 1], -1)
+    first = np.where(with_space >= 0, with_space, token_at[starts])
+    last = token_at[ends]
+    sentence_start = np.repeat(np.cumsum(id_lengths) - id_lengths, word_lengths)
+    return (
+        np.where(first >= 0, first - sentence_start, STRADDLED),
+        np.where(last >= 0, last - sentence_start, STRADDLED),
+    )

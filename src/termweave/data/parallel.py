@@ -1,0 +1,56 @@
+"""Work spread over processes: results in order, and never more in flight than a few pieces per process."""
+
+from __future__ import annotations
+
+import itertools
+import multiprocessing
+import os
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import Future, ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
+from typing import TypeVar
+
+from termweave.errors import DataError
+
+Item = TypeVar("Item")
+Result = TypeVar("Result")
+
+_IN_FLIGHT = 3  # pieces per process that are being worked on or wait for their turn
+
+
+def worker_count(asked: int) -> int:
+    """As many processes as asked for; 0 means one for each core this process may use."""
+    if asked > 0:
+        return asked
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def ordered_map(function: Callable[[Item], Result], items: Iterable[Item], workers: int) -> Iterator[Result]:
+    """`map` over processes. Items are drawn only as results are taken, so memory stays bounded.
+
+    Processes are spawned, not forked: a fork while another thread holds a lock would hang. With one worker everything
+    stays in this process.
+    """
+    if workers <= 1:
+        yield from map(function, items)
+        return
+    pending: deque[Future[Result]] = deque()
+    pool = ProcessPoolExecutor(workers, mp_context=multiprocessing.get_context("spawn"))
+    try:
+        for item in items:
+            pending.append(pool.submit(function, item))
+            if len(pending) >= _IN_FLIGHT * workers:
+                yield pending.popleft().result()
+        while pending:
+            yield pending.popleft().result()
+    except BrokenProcessPool:
+        raise DataError("a worker process died, probably for want of memory; lower data.workers") from None
+    finally:
+        pool.shutdown(wait=True, cancel_futures=True)
+
+
+def chunked(items: Iterable[Item], size: int) -> Iterator[list[Item]]:
+    iterator = iter(items)
+    while chunk := list(itertools.islice(iterator, size)):
+        yield chunk

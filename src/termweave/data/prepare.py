@@ -1,0 +1,220 @@
+"""`termweave prepare`: run the steps that are not done yet, and keep a record of what each did and cost.
+
+Every step has a key: a hash of its settings, of the files it reads and of the key before it. The key is written to
+`prepare.json` only after the step's files stand under their final names. So a run that was killed goes on with the
+step it was in, changed settings redo exactly the steps they touch, and later steps never write the files of earlier
+ones: training may read the ids while the rest is still being computed.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import json
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from termweave.config import Config
+from termweave.data import steps
+from termweave.data.folder import RECORD, SIDES, ragged_files
+from termweave.data.measure import measured
+from termweave.data.plan import Plan, make_plan
+from termweave.data.steps import Counts
+from termweave.errors import ConfigError, DataError
+from termweave.storage import read_json, write_json
+
+_FUNCTIONS: dict[str, Callable[[Plan], Counts]] = {
+    "clean": steps.clean,
+    "subwords": steps.subwords,
+    "encode": steps.encode,
+    "align": steps.align,
+    "phrases": steps.phrases,
+}
+STEPS = tuple(_FUNCTIONS)
+_FORMAT = 1  # raise it when a step writes something else than before: old folders are then prepared anew
+
+
+@dataclass(frozen=True)
+class StepReport:
+    """What one step did and cost. `skipped`: it had been done before, by a run with the same settings and files."""
+
+    name: str
+    key: str
+    counts: Counts
+    wall_seconds: float
+    cpu_seconds: float
+    peak_memory: int  # bytes, all processes together
+    skipped: bool = False
+
+
+@dataclass(frozen=True)
+class PreparedReport:
+    """What a whole preparation did."""
+
+    folder: Path
+    steps: tuple[StepReport, ...]
+
+
+def prepare(
+    config: Config, *, until: str | None = None, report: Callable[[StepReport], None] | None = None
+) -> PreparedReport:
+    """Prepare the corpora of `config` up to and including the step `until`; `report` hears of every step."""
+    if until is not None and until not in STEPS:
+        raise ConfigError(f"--until {until}: no such step; the steps are {', '.join(STEPS)}")
+    plan = make_plan(config)
+    wanted = STEPS[: STEPS.index(until) + 1] if until else STEPS
+    reports: list[StepReport] = []
+    with _locked(plan.root):
+        record = _Record.load(plan)
+        key = ""
+        for name in wanted:
+            key = _step_key(plan, name, key)
+            done = record.find(name, key)
+            step = done or _run(plan, name, key, record)
+            if not done:
+                record.add(step)
+            reports.append(step)
+            if report:
+                report(step)
+    return PreparedReport(plan.root, tuple(reports))
+
+
+def _run(plan: Plan, name: str, key: str, record: _Record) -> StepReport:
+    record.forget_from(name)
+    _remove_leftovers(plan)
+    with measured() as cost:
+        counts = _FUNCTIONS[name](plan)
+    return StepReport(name, key, counts, cost.wall_seconds, cost.cpu_seconds, cost.peak_memory)
+
+
+class _Record:
+    """`prepare.json`."""
+
+    def __init__(self, plan: Plan, done: dict[str, StepReport]) -> None:
+        self._plan = plan
+        self._done = done
+
+    @classmethod
+    def load(cls, plan: Plan) -> _Record:
+        """What stands in the folder; an unreadable record counts as none, and everything is done again."""
+        try:
+            tree = read_json(plan.root / RECORD)
+            done = {name: StepReport(name=name, **entry) for name, entry in tree["steps"].items()}
+        except (DataError, KeyError, TypeError):
+            done = {}
+        return cls(plan, done)
+
+    def find(self, name: str, key: str) -> StepReport | None:
+        """The report of a step done with this key whose files are all there."""
+        step = self._done.get(name)
+        if step is None or step.key != key or not all(path.exists() for path in step_files(self._plan, name)):
+            return None
+        return dataclasses.replace(step, skipped=True)
+
+    def add(self, step: StepReport) -> None:
+        self._done[step.name] = step
+        self._write()
+
+    def forget_from(self, name: str) -> None:
+        """Before a step overwrites its files, it and all that rest on it no longer count as done."""
+        self._done = {step: entry for step, entry in self._done.items() if STEPS.index(step) < STEPS.index(name)}
+        self._write()
+
+    def _write(self) -> None:
+        entries: dict[str, Any] = {}
+        for name, step in self._done.items():
+            entry = dataclasses.asdict(step)
+            del entry["name"], entry["skipped"]
+            entries[name] = entry
+        tree = {
+            "format": _FORMAT,
+            "directions": list(self._plan.config.data.directions),
+            "pairs": [pair.folder.name for pair in self._plan.pairs],
+            "steps": entries,
+        }
+        write_json(self._plan.root / RECORD, tree)
+
+
+def step_files(plan: Plan, name: str) -> Iterator[Path]:
+    """The files a step leaves behind."""
+    if name == "subwords":
+        yield plan.tokenizer
+    for pair in plan.pairs:
+        folder = pair.folder
+        for side in SIDES:
+            if name == "clean":
+                yield folder.text(side)
+            if name == "clean" and pair.brings_links:
+                yield from ragged_files(folder.given_spans(side))
+            if name == "encode":
+                yield from (*ragged_files(folder.ids(side)), *ragged_files(folder.words(side)))
+                yield from (*ragged_files(folder.spans(side)), folder.vocabulary(side))
+        if name in ("clean", "encode") and pair.brings_links:
+            yield from ragged_files(folder.given_links if name == "clean" else folder.brought_links)
+        if name == "align":
+            yield from ragged_files(folder.links)
+        if name == "phrases":
+            for direction in pair.directions:
+                yield from ragged_files(folder.phrases(direction))
+
+
+def _step_key(plan: Plan, name: str, previous: str) -> str:
+    config, data = plan.config, plan.config.data
+    settings: dict[str, Any] = {
+        "clean": {
+            "corpora": [(planned.corpus.languages, planned.swapped) for pair in plan.pairs for planned in pair.corpora],
+            "folders": [pair.folder.name for pair in plan.pairs],
+            "rules": (data.max_ratio, data.max_characters, data.remove_duplicates),
+        },
+        "subwords": {"subwords": dataclasses.asdict(config.subwords), "languages": plan.languages},
+        "encode": {"max_tokens": data.max_tokens},
+        "align": dataclasses.asdict(config.alignment),
+        "phrases": {"phrases": dataclasses.asdict(config.phrases), "directions": data.directions},
+    }
+    files: list[Path] = []
+    if name == "clean":
+        files = list(plan.input_files())
+    elif name == "subwords" and config.subwords.model:
+        files = [Path(config.subwords.model)]
+    contents = [_file_hash(path) for path in files]
+    value = json.dumps([_FORMAT, name, previous, settings[name], contents])
+    return hashlib.sha256(value.encode()).hexdigest()[:32]
+
+
+def _file_hash(path: Path) -> str:
+    """By content, not by date: a folder copied to another machine need not be prepared again."""
+    try:
+        with path.open("rb") as file:
+            return hashlib.file_digest(file, "blake2b").hexdigest()
+    except FileNotFoundError:
+        raise DataError(f"{path}: no such file") from None
+    except IsADirectoryError:
+        raise DataError(f"{path} is a folder, not a file") from None
+
+
+def _remove_leftovers(plan: Plan) -> None:
+    """What a killed run left half written; nobody else writes here while we hold the lock."""
+    for folder in (plan.root, *(pair.folder.path for pair in plan.pairs)):
+        for partial in folder.glob(".*.partial*"):
+            if partial.is_file():
+                partial.unlink(missing_ok=True)
+
+
+@contextmanager
+def _locked(folder: Path) -> Iterator[None]:
+    """One preparation per folder at a time; the lock vanishes with the process, however it ends."""
+    try:
+        import fcntl
+    except ImportError:  # not a Unix system: go without
+        yield
+        return
+    folder.mkdir(parents=True, exist_ok=True)
+    with (folder / ".lock").open("w") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            raise DataError(f"{folder}: another `termweave prepare` is at work there; wait until it ends") from None
+        yield

@@ -1,0 +1,50 @@
+"""What `termweave translate` is asked to translate: lines of text or a constraint set, with their constraints."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from termweave.constraints.constraint import Constraint
+from termweave.constraints.evaluation_sets import read_constraint_set
+from termweave.constraints.occurrences import comparable, count_occurrences
+from termweave.data.readers import read_lines
+from termweave.errors import ConfigError, DataError
+from termweave.text.words import normalise
+
+
+def read_requests(
+    source: Path | None, constraint_set: Path | None, terms: Sequence[str], with_constraints: bool
+) -> tuple[list[str], list[list[Constraint]]]:
+    """Sentences and the constraints of each. A term holds for every sentence its source occurs in, as whole words."""
+    if source is not None and constraint_set is not None:
+        raise ConfigError("give either a text file or --set, not both")
+    wanted: list[list[Constraint]]
+    if constraint_set is not None:
+        rows = read_constraint_set(constraint_set)
+        sentences = [row.source for row in rows]
+        wanted = [list(row.constraints) if with_constraints else [] for row in rows]
+    else:
+        sentences = list(read_lines(source)) if source is not None else _standard_input()
+        wanted = [[] for _ in sentences]
+    parsed = [parse_term(term) for term in terms]
+    for sentence, constraints in zip(sentences, wanted, strict=True):
+        words = comparable(normalise(sentence), "")
+        constraints.extend(term for term in parsed if count_occurrences(words, comparable(term.source, "")))
+    return sentences, wanted
+
+
+def parse_term(term: str) -> Constraint:
+    """ "SOURCE=TARGET" → a constraint."""
+    source, separator, target = term.partition("=")
+    if not separator:
+        raise ConfigError(f"--term {term!r}: write it as SOURCE=TARGET, for example --term 'Haus=building'")
+    return Constraint(source.strip(), target.strip())
+
+
+def _standard_input() -> list[str]:
+    try:
+        return sys.stdin.buffer.read().decode("utf-8").removesuffix("\n").split("\n")
+    except UnicodeDecodeError as error:
+        raise DataError(f"standard input is not UTF-8 text (byte {error.start}); convert it first") from None

@@ -1,0 +1,85 @@
+"""Copying success rate (CSR): how many constraints stand in the translations.
+
+A constraint is met if its target stands in the translation as whole words, in the same letter case. A target that
+is demanded twice in a sentence must stand there twice, without overlap; different targets are looked up
+independently of each other. Two figures come of it, and they must not be mixed up:
+
+- phrase-level: constraints met / constraints;
+- word-weighted: words of the constraints met / words of all constraints, so that long ones weigh more. In Chinese
+  and Japanese, characters are counted instead of words.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from termweave.constraints.constraint import Constraint
+from termweave.constraints.occurrences import comparable, count_occurrences
+from termweave.errors import ConstraintError, DataError
+
+
+@dataclass(frozen=True)
+class SuccessRate:
+    """Constraints met and demanded, counted in phrases and in words."""
+
+    met: int
+    total: int
+    met_words: int
+    total_words: int
+
+    @property
+    def phrase_level(self) -> float | None:
+        """Percentage of constraints met; None where none was demanded."""
+        return 100 * self.met / self.total if self.total else None
+
+    @property
+    def word_weighted(self) -> float | None:
+        """Percentage of constraint words that belong to met constraints; None where none was demanded."""
+        return 100 * self.met_words / self.total_words if self.total_words else None
+
+    def __add__(self, other: SuccessRate) -> SuccessRate:
+        return SuccessRate(
+            self.met + other.met,
+            self.total + other.total,
+            self.met_words + other.met_words,
+            self.total_words + other.total_words,
+        )
+
+
+def sentence_success(hypothesis: str, constraints: Sequence[Constraint], language: str) -> SuccessRate:
+    """Count the constraints of one sentence; `language` is that of the translation."""
+    if not constraints:
+        return SuccessRate(0, 0, 0, 0)
+    demanded = Counter(_demanded_words(constraint, language) for constraint in constraints)
+    words = comparable(hypothesis, language)
+    met = {phrase: min(number, count_occurrences(words, phrase)) for phrase, number in demanded.items()}
+    return SuccessRate(
+        met=sum(met.values()),
+        total=len(constraints),
+        met_words=sum(len(phrase) * number for phrase, number in met.items()),
+        total_words=sum(len(phrase) * number for phrase, number in demanded.items()),
+    )
+
+
+def success_rate(
+    hypotheses: Sequence[str], constraints: Sequence[Sequence[Constraint]], language: str
+) -> SuccessRate:
+    """Count the constraints of a whole test set."""
+    if len(hypotheses) != len(constraints):
+        raise DataError(f"{len(hypotheses)} translations, but constraints of {len(constraints)} sentences")
+    total = SuccessRate(0, 0, 0, 0)
+    for hypothesis, demanded in zip(hypotheses, constraints, strict=True):
+        total += sentence_success(hypothesis, demanded, language)
+    return total
+
+
+def _demanded_words(constraint: Constraint, language: str) -> tuple[str, ...]:
+    words = comparable(constraint.target, language)
+    if not words:
+        raise ConstraintError(
+            f"the constraint {constraint.source!r} → {constraint.target!r} has no visible character in its target; "
+            "it could never be found"
+        )
+    return words

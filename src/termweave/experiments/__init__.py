@@ -1,0 +1,1 @@
+"""Experiments: small and large runs as named, repeatable configurations."""

@@ -1,0 +1,104 @@
+"""A model folder: weights as safetensors, configuration as JSON, and the tokenizer. Nothing in it is executable."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import torch
+from safetensors import SafetensorError
+from safetensors.torch import load_file, save_file
+from torch import Tensor
+
+from termweave import storage
+from termweave.config import ModelConfig, from_tree, to_tree
+from termweave.errors import CheckpointError, TermweaveError
+from termweave.model.transformer import Transformer, constraint_parameters
+from termweave.text.subwords import Subwords
+
+FORMAT = 1  # rises when older folders can no longer be read
+WEIGHTS, SETTINGS, TOKENIZER = "weights.safetensors", "model.json", "tokenizer.model"
+
+
+@dataclass(frozen=True)
+class Checkpoint:
+    """A model with all it needs to translate."""
+
+    model: Transformer
+    subwords: Subwords
+    directions: tuple[str, ...]  # what it translates, "de-en" for German into English
+
+
+def save_checkpoint(
+    folder: Path,
+    weights: Mapping[str, Tensor],
+    config: ModelConfig,
+    directions: Sequence[str],
+    tokenizer: Path,
+    dtype: torch.dtype | None = None,
+) -> None:
+    """Write a model folder; an older one under the same name stays whole until the new one is."""
+    with storage.atomic_path(folder) as partial:
+        partial.mkdir()
+        tensors = {name: tensor.detach().to("cpu", dtype).contiguous() for name, tensor in weights.items()}
+        save_file(tensors, partial / WEIGHTS)
+        settings = {"format": FORMAT, "directions": list(directions), "model": to_tree(config)}
+        storage.write_json(partial / SETTINGS, settings)
+        shutil.copyfile(tokenizer, partial / TOKENIZER)
+
+
+def load_weights(folder: Path) -> dict[str, Tensor]:
+    """The weights of a model folder, in float32."""
+    try:
+        return {name: tensor.float() for name, tensor in load_file(folder / WEIGHTS).items()}
+    except (OSError, SafetensorError) as error:
+        raise CheckpointError(f"{folder / WEIGHTS} cannot be read: {error}") from None
+
+
+def load_settings(folder: Path) -> tuple[ModelConfig, tuple[str, ...]]:
+    if not (folder / SETTINGS).is_file():
+        raise CheckpointError(f"{folder} is not a model folder: it has no {SETTINGS}")
+    try:
+        settings = json.loads((folder / SETTINGS).read_text(encoding="utf-8"))
+        if settings["format"] != FORMAT:
+            raise CheckpointError(
+                f"{folder} has format {settings['format']}, this version of Termweave reads format {FORMAT}"
+            )
+        return from_tree(ModelConfig, settings["model"]), tuple(settings["directions"])
+    except CheckpointError:
+        raise
+    except (ValueError, KeyError, TypeError, TermweaveError) as error:
+        raise CheckpointError(f"{folder / SETTINGS} is damaged: {error!r}") from None
+
+
+def load_checkpoint(folder: Path, device: torch.device | str = "cpu") -> Checkpoint:
+    config, directions = load_settings(folder)
+    subwords = Subwords.load(folder / TOKENIZER)
+    model = Transformer(config, subwords.size, subwords.pad)
+    put_weights(model, load_weights(folder), folder)
+    return Checkpoint(model.to(device).eval(), subwords, directions)
+
+
+def put_weights(model: Transformer, weights: Mapping[str, Tensor], folder: Path, new: bool = False) -> None:
+    """Fill a model. With `new`, the constraint parameters θ_c may be missing and keep their fresh values."""
+    missing, unexpected = model.load_state_dict(weights, strict=False)
+    if new:
+        missing = [name for name in missing if name not in constraint_parameters(model)]
+    if missing or unexpected:
+        raise CheckpointError(
+            f"the weights in {folder} do not fit the model: missing {missing[:3]}, unexpected {unexpected[:3]}"
+        )
+
+
+def average_weights(folders: Sequence[Path]) -> dict[str, Tensor]:
+    """The mean of several checkpoints' weights, read one after the other."""
+    total = {name: tensor.double() for name, tensor in load_weights(folders[0]).items()}
+    for folder in folders[1:]:
+        for name, tensor in load_weights(folder).items():
+            if name not in total or total[name].shape != tensor.shape:
+                raise CheckpointError(f"{folder} cannot be averaged with {folders[0]}: {name} differs")
+            total[name] += tensor
+    return {name: (tensor / len(folders)).float() for name, tensor in total.items()}

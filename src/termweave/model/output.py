@@ -1,0 +1,257 @@
+"""From decoder states to probabilities: the plain softmax and three ways for constraints to reach it.
+
+All variants share one interface and mix P_model with something the constraints propose:
+
+| variant    | mixture                                                        | sums to 1 |
+|------------|----------------------------------------------------------------|-----------|
+| `paper`    | (1 − g(y,h)) · P_model + g(y,h) · max(0, cos(w_y, h)) on y ∈ t | no        |
+| `released` | P_model + g(h) · cos at the one best y ∈ t                     | no        |
+| `copy`     | (1 − λ(1 − a_0)) · P_model + λ · attention over the tokens t   | yes       |
+
+A sentence without constraints gets P_model itself from each of them. All mixing is done in float32,
+whatever the precision of the rest: `Transformer` switches autocast off around these layers.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass, replace
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from termweave.config import ModelConfig
+from termweave.data.batches import ConstraintTensors
+from termweave.model.attention import MultiHeadAttention
+
+SMALLEST = 1e-12  # probabilities are kept above this before the logarithm
+
+
+@dataclass(frozen=True)
+class OutputMemory:
+    """What an output layer keeps of the constraints of a batch, computed once."""
+
+    tokens: Tensor  # (batch, slots) target ids
+    filled: Tensor  # (batch, slots) True where a slot holds a token
+    vectors: Tensor  # (batch, slots, d) embeddings of the tokens
+    keys: Tensor | None = None  # (batch, slots, d) what states are compared with, in `copy`
+    token_gate: Tensor | None = None  # (vocabulary,) a_y of `paper`
+
+    @property
+    def constrained(self) -> Tensor:
+        """(batch,) has this sentence any constraint?"""
+        return self.filled.any(dim=1)
+
+    def select(self, rows: Tensor) -> OutputMemory:
+        """The memory of some sentences of the batch."""
+        keys = None if self.keys is None else self.keys[rows]
+        return OutputMemory(self.tokens[rows], self.filled[rows], self.vectors[rows], keys, self.token_gate)
+
+
+class OutputLayer(nn.Module, ABC):
+    """Mixes the model's distribution with what the constraints propose.
+
+    Shapes: states (batch, length, d); log-probabilities of the model (batch, length) at the reference or
+    (batch, length, vocabulary). While decoding, `length` runs over the hypotheses of a sentence.
+    """
+
+    with_positions = False  # are positions added to the embeddings that `remember` gets?
+
+    def remember(self, constraints: ConstraintTensors, vectors: Tensor, embedding: Tensor) -> OutputMemory:
+        """vectors: embedded target tokens of the constraints, flat, (tokens, d); embedding: (vocabulary, d)."""
+        side = constraints.target
+        return OutputMemory(constraints.target_tokens, side.number > 0, side.pad(vectors))
+
+    def at_reference(
+        self, states: Tensor, model: Tensor, target: Tensor, memory: OutputMemory, embedding: Tensor
+    ) -> Tensor:
+        """log P of the tokens `target` (batch, length), given the model's own log P of them."""
+        mixed = self._mix_at_reference(states, model, target, memory, embedding)
+        return torch.where(memory.constrained[:, None], mixed, model)
+
+    def over_vocabulary(
+        self, states: Tensor, model: Tensor, memory: OutputMemory, prefix: Tensor | None = None
+    ) -> Tensor:
+        """log P of all tokens; prefix: (batch, length, tokens so far) what each hypothesis has produced."""
+        mixed = self._mix_over_vocabulary(states, model, memory, prefix)
+        return torch.where(memory.constrained[:, None, None], mixed, model)
+
+    @abstractmethod
+    def _mix_at_reference(
+        self, states: Tensor, model: Tensor, target: Tensor, memory: OutputMemory, embedding: Tensor
+    ) -> Tensor: ...
+
+    @abstractmethod
+    def _mix_over_vocabulary(
+        self, states: Tensor, model: Tensor, memory: OutputMemory, prefix: Tensor | None
+    ) -> Tensor: ...
+
+
+class PaperOutput(OutputLayer):
+    """Equations p-plug and gate.
+
+    The gate separates, g(y,h) = σ(a_y + b_h) with a_y = tanh(w_y W1)·W3a and b_h = tanh(h W2)·W3b, so that the whole
+    vocabulary costs one vector and one scalar per state.
+    """
+
+    def __init__(self, config: ModelConfig) -> None:
+        super().__init__()
+        dimension = config.dimension
+        self.token_gate = nn.Linear(dimension, dimension, bias=False)  # W1
+        self.state_gate = nn.Linear(dimension, dimension, bias=False)  # W2
+        self.gate = nn.Linear(2 * dimension, 1, bias=False)  # W3
+
+    def token_part(self, embedding: Tensor) -> Tensor:
+        """a_y: (…, d) → (…)."""
+        return torch.tanh(self.token_gate(embedding)) @ self.gate.weight[0, : embedding.shape[-1]]
+
+    def state_part(self, states: Tensor) -> Tensor:
+        """b_h: (…, d) → (…)."""
+        return torch.tanh(self.state_gate(states)) @ self.gate.weight[0, states.shape[-1] :]
+
+    def remember(self, constraints: ConstraintTensors, vectors: Tensor, embedding: Tensor) -> OutputMemory:
+        memory = super().remember(constraints, vectors, embedding)
+        if self.training:  # the loss needs the gate at the reference alone
+            return memory
+        return replace(memory, token_gate=self.token_part(embedding))
+
+    def _mix_at_reference(
+        self, states: Tensor, model: Tensor, target: Tensor, memory: OutputMemory, embedding: Tensor
+    ) -> Tensor:
+        vectors = F.embedding(target, embedding)
+        gate = torch.sigmoid(self.token_part(vectors) + self.state_part(states))
+        cosine = F.cosine_similarity(states, vectors, dim=-1).clamp(min=0)
+        plug = cosine * _is_constraint_token(target, memory)
+        return ((1 - gate) * model.exp() + gate * plug).clamp(min=SMALLEST).log()
+
+    def _mix_over_vocabulary(
+        self, states: Tensor, model: Tensor, memory: OutputMemory, prefix: Tensor | None
+    ) -> Tensor:
+        assert memory.token_gate is not None
+        gate = torch.sigmoid(memory.token_gate + self.state_part(states).unsqueeze(-1))
+        cosine = (F.normalize(states, dim=-1) @ F.normalize(memory.vectors, dim=-1).mT).clamp(min=0)
+        # Slots with the same token have the same cosine; the largest is any of them.
+        index = memory.tokens.unsqueeze(1).expand(cosine.shape)
+        plug = torch.zeros_like(gate).scatter_reduce(2, index, cosine * memory.filled.unsqueeze(1), "amax")
+        return ((1 - gate) * model.exp() + gate * plug).clamp(min=SMALLEST).log()
+
+
+def _is_constraint_token(target: Tensor, memory: OutputMemory) -> Tensor:
+    """(batch, length): does the token stand in some constraint of its sentence?"""
+    return ((target.unsqueeze(2) == memory.tokens.unsqueeze(1)) & memory.filled.unsqueeze(1)).any(dim=2)
+
+
+class ReleasedOutput(OutputLayer):
+    """The authors' released form: one gate per step, one token plugged, nothing taken from P_model."""
+
+    def __init__(self, config: ModelConfig) -> None:
+        super().__init__()
+        dimension = config.dimension
+        self.attention = MultiHeadAttention(dimension, config.heads)
+        self.context_norm = nn.LayerNorm(dimension)
+        self.state_project = nn.Linear(dimension, dimension)
+        self.state_norm = nn.LayerNorm(dimension)
+        self.gate = nn.Linear(2 * dimension, 1)
+
+    def _best(self, states: Tensor, memory: OutputMemory, free: Tensor) -> tuple[Tensor, Tensor]:
+        """The token of the best cosine among the free slots, and its share of the probability, (batch, length) each."""
+        seen = memory.filled | ~memory.constrained[:, None]
+        context = self.attention(states, self.attention.project(memory.vectors), mask=seen[:, None, None])
+        features = torch.cat([self.context_norm(context), self.state_norm(self.state_project(states))], dim=-1)
+        gate = torch.sigmoid(self.gate(torch.tanh(features)).squeeze(-1))
+        cosine = F.normalize(states, dim=-1) @ F.normalize(memory.vectors, dim=-1).mT
+        # A slot that is empty or used up counts as cosine 0 and proposes nothing.
+        best, slot = (cosine * free).max(dim=-1)
+        proposes = free.gather(2, slot.unsqueeze(-1)).squeeze(-1)
+        token = memory.tokens.gather(1, slot)
+        return token, gate * best * proposes
+
+    def _mix_at_reference(
+        self, states: Tensor, model: Tensor, target: Tensor, memory: OutputMemory, embedding: Tensor
+    ) -> Tensor:
+        free = memory.filled.unsqueeze(1).expand(-1, states.shape[1], -1)
+        token, plug = self._best(states, memory, free)
+        return (model.exp() + plug * (token == target)).clamp(SMALLEST, 1.0).log()
+
+    def _mix_over_vocabulary(
+        self, states: Tensor, model: Tensor, memory: OutputMemory, prefix: Tensor | None
+    ) -> Tensor:
+        free = memory.filled.unsqueeze(1).expand(-1, states.shape[1], -1)
+        if prefix is not None:
+            used = (prefix.unsqueeze(3) == memory.tokens[:, None, None, :]).any(dim=2)
+            free = free & ~used
+        token, plug = self._best(states, memory, free)
+        mixed = model.exp().scatter_add(2, token.unsqueeze(2), plug.unsqueeze(2))
+        return mixed.clamp(SMALLEST, 1.0).log()
+
+
+class CopyOutput(OutputLayer):
+    """Termweave's own: copy from an attention over the constraint tokens, with a slot for "nothing to copy".
+
+    A token's key is made from its embedding, its position inside the constraint and the token before it, for what to
+    copy next depends on what was copied last. With attention a over [null; tokens] and gate λ(h, context):
+    P = (1 − λ(1 − a_0)) · P_model + λ · Σ a_i on t_i, a proper distribution.
+    """
+
+    with_positions = True
+
+    def __init__(self, config: ModelConfig) -> None:
+        super().__init__()
+        dimension = config.dimension
+        self.query = nn.Linear(dimension, dimension)
+        self.key = nn.Linear(dimension, dimension)
+        self.previous = nn.Linear(dimension, dimension, bias=False)
+        self.null = nn.Parameter(torch.zeros(dimension))
+        self.context = nn.Linear(dimension, dimension)
+        self.state = nn.Linear(dimension, dimension)
+        self.gate = nn.Linear(dimension, 1)
+
+    def remember(self, constraints: ConstraintTensors, vectors: Tensor, embedding: Tensor) -> OutputMemory:
+        memory = super().remember(constraints, vectors, embedding)
+        number = constraints.target.number
+        continues = number[:, 1:] == number[:, :-1]  # the first token of a constraint has none before it
+        before = F.pad(memory.vectors[:, :-1] * continues.unsqueeze(2), (0, 0, 1, 0))
+        return replace(memory, keys=self.key(memory.vectors) + self.previous(before))
+
+    def _shares(self, states: Tensor, memory: OutputMemory) -> tuple[Tensor, Tensor]:
+        """What each slot gets, (batch, length, slots), and what is left to the model, (batch, length, 1)."""
+        assert memory.keys is not None
+        queries = self.query(states) * states.shape[-1] ** -0.5
+        scores = (queries @ memory.keys.mT).masked_fill(~memory.filled.unsqueeze(1), float("-inf"))
+        null = (queries @ self.null).unsqueeze(-1)
+        attention = torch.cat([null, scores], dim=-1).softmax(dim=-1)[..., 1:]
+        hidden = torch.tanh(self.context(attention @ memory.vectors) + self.state(states))
+        shares = torch.sigmoid(self.gate(hidden)) * attention
+        return shares, (1 - shares.sum(dim=-1, keepdim=True)).clamp(min=SMALLEST)
+
+    def _mix_at_reference(
+        self, states: Tensor, model: Tensor, target: Tensor, memory: OutputMemory, embedding: Tensor
+    ) -> Tensor:
+        shares, rest = self._shares(states, memory)
+        copied = (shares * (target.unsqueeze(2) == memory.tokens.unsqueeze(1))).sum(dim=-1)
+        return torch.logaddexp(model + rest.squeeze(-1).log(), copied.clamp(min=SMALLEST).log())
+
+    def _mix_over_vocabulary(
+        self, states: Tensor, model: Tensor, memory: OutputMemory, prefix: Tensor | None
+    ) -> Tensor:
+        shares, rest = self._shares(states, memory)
+        # Only the tokens of constraints change by more than a common factor, so only they are touched. A token that
+        # stands in several slots gets the sum of their shares, in each of them.
+        same = memory.tokens.unsqueeze(2) == memory.tokens.unsqueeze(1)
+        copied = shares @ (same & memory.filled.unsqueeze(1)).to(shares.dtype)
+        scaled = model + rest.log()
+        index = memory.tokens.unsqueeze(1).expand(shares.shape)
+        mixed = torch.logaddexp(scaled.gather(2, index), copied.clamp(min=SMALLEST).log())
+        return scaled.scatter(2, index, mixed)
+
+
+def output_layer(config: ModelConfig) -> OutputLayer | None:
+    """The output layer a configuration asks for; None is the plain softmax."""
+    if not config.output:
+        return None
+    if config.variant == "paper":
+        return PaperOutput(config)
+    if config.variant == "released":
+        return ReleasedOutput(config)
+    return CopyOutput(config)

@@ -1,0 +1,165 @@
+"""The one Transformer of every system: vanilla, or with constraints in the attention, the output layer, or both."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Generic, TypeVar, cast
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from termweave.config import ModelConfig
+from termweave.data.batches import ConstraintTensors
+from termweave.model.attention import KeysValues
+from termweave.model.layers import DecoderLayer, EncoderLayer, sinusoidal_positions
+from termweave.model.output import OutputMemory, output_layer
+from termweave.model.vectors import ConstraintVectors, Vectorisation
+
+POSITIONS = 1024  # longest sentence, in subwords
+
+
+@dataclass(frozen=True)
+class Encoded:
+    """Sentences after the encoder, with their constraints."""
+
+    states: Tensor  # (batch, length, d)
+    mask: Tensor  # (batch, 1, 1, constraint slots + length), True where there is something to see
+    vectors: ConstraintVectors | None
+    output: OutputMemory | None
+
+
+@dataclass(frozen=True)
+class DecoderMemory:
+    """All a decoding step needs of the source sentences; nothing in it is repeated per hypothesis."""
+
+    layers: tuple[KeysValues, ...]  # per decoder layer (batch, heads, constraint slots + length, d / heads)
+    mask: Tensor
+    output: OutputMemory | None
+
+    def select(self, rows: Tensor) -> DecoderMemory:
+        """The memory of some sentences of the batch."""
+        layers = tuple(KeysValues(memory.keys[rows], memory.values[rows]) for memory in self.layers)
+        return DecoderMemory(layers, self.mask[rows], self.output.select(rows) if self.output else None)
+
+
+Layer = TypeVar("Layer", bound=nn.Module)
+
+
+class Layers(nn.ModuleList, Generic[Layer]):
+    """A module list that knows what it is a list of."""
+
+    def __init__(self, layers: Sequence[Layer]) -> None:
+        super().__init__(layers)
+
+    def __iter__(self) -> Iterator[Layer]:
+        return cast(Iterator[Layer], super().__iter__())
+
+
+class Transformer(nn.Module):
+    """θ_v is everything but the modules that exist only with `attention` or `output` switched on; those are θ_c."""
+
+    positions: Tensor
+
+    def __init__(self, config: ModelConfig, vocabulary: int, padding: int) -> None:
+        super().__init__()
+        self.config = config
+        self.padding = padding
+        self.embedding = nn.Parameter(torch.empty(vocabulary, config.dimension))
+        self.register_buffer("positions", sinusoidal_positions(POSITIONS, config.dimension), persistent=False)
+        self.encoder = Layers([EncoderLayer(config) for _ in range(config.encoder_layers)])
+        self.decoder = Layers([DecoderLayer(config) for _ in range(config.decoder_layers)])
+        self.vectorisation = Vectorisation(config.dimension, config.heads) if config.attention else None
+        self.output = output_layer(config)
+        self.dropout = nn.Dropout(config.dropout)
+        self._initialise()
+
+    def _initialise(self) -> None:
+        nn.init.normal_(self.embedding, std=self.config.dimension**-0.5)
+        for module in self.modules():
+            if isinstance(module, nn.Linear):
+                nn.init.xavier_uniform_(module.weight)
+                if module.bias is not None:
+                    nn.init.zeros_(module.bias)
+
+    def embed(self, ids: Tensor, positions: Tensor | None) -> Tensor:
+        """Scaled embeddings plus sinusoidal positions; `positions` has the shape of `ids` or of its last axis."""
+        vectors = F.embedding(ids, self.embedding) * math.sqrt(self.config.dimension)
+        return vectors if positions is None else vectors + self.positions[positions]
+
+    def encode(self, source: Tensor, constraints: ConstraintTensors | None = None) -> Encoded:
+        """source: (batch, length) ids."""
+        mask = source != self.padding
+        vectors = None
+        if constraints is not None and self.vectorisation is not None:
+            vectors = self.vectorise(constraints)
+            mask = torch.cat([constraints.source.number > 0, mask], dim=1)
+        mask = mask[:, None, None, :]
+        positions = torch.arange(source.shape[1], device=source.device)
+        states = self.dropout(self.embed(source, positions))
+        for layer in self.encoder:
+            states = layer(states, mask, vectors)
+        return Encoded(states, mask, vectors, self._remember(constraints))
+
+    def vectorise(self, constraints: ConstraintTensors) -> ConstraintVectors:
+        """K_c and V_c, eqs. kv-attn and const-related-kv."""
+        assert self.vectorisation is not None
+        source = self.embed(constraints.source.ids, constraints.source.positions)
+        target = self.embed(constraints.target.ids, constraints.target.positions)
+        vectors: ConstraintVectors = self.vectorisation(source, target, constraints)
+        return vectors
+
+    def _remember(self, constraints: ConstraintTensors | None) -> OutputMemory | None:
+        if constraints is None or self.output is None:
+            return None
+        positions = constraints.target.positions if self.output.with_positions else None
+        with _full_precision(self.embedding):
+            vectors = self.embed(constraints.target.ids, positions)
+            return self.output.remember(constraints, vectors, self.embedding)
+
+    def decode(self, target_input: Tensor, encoded: Encoded) -> Tensor:
+        """States at all positions of a given target, (batch, length, d)."""
+        positions = torch.arange(target_input.shape[1], device=target_input.device)
+        states: Tensor = self.dropout(self.embed(target_input, positions))
+        for layer in self.decoder:
+            states = layer(states, encoded.states, encoded.mask, encoded.vectors)
+        return states
+
+    def decoder_memory(self, encoded: Encoded) -> DecoderMemory:
+        layers = tuple(layer.memory(encoded.states, encoded.vectors) for layer in self.decoder)
+        return DecoderMemory(layers, encoded.mask, encoded.output)
+
+    def step(
+        self, tokens: Tensor, position: int, past: list[KeysValues] | None, memory: DecoderMemory
+    ) -> tuple[Tensor, list[KeysValues]]:
+        """One more position: tokens (batch, beam) → states (batch, beam, d) and the grown cache."""
+        states = self.embed(tokens, None) + self.positions[position]
+        grown = []
+        for index, layer in enumerate(self.decoder):
+            states, own = layer.step(states, past[index] if past else None, memory.layers[index], memory.mask)
+            grown.append(own)
+        return states, grown
+
+    def log_probabilities(self, states: Tensor, output: OutputMemory | None, prefix: Tensor | None = None) -> Tensor:
+        """log P of every token, (batch, length, vocabulary), in float32."""
+        logits = F.linear(states, self.embedding.to(states.dtype))
+        model = torch.log_softmax(logits.float(), dim=-1)
+        if output is None or self.output is None:
+            return model
+        with _full_precision(states):
+            return self.output.over_vocabulary(states.float(), model, output, prefix)
+
+
+def _full_precision(tensor: Tensor) -> torch.autocast:
+    return torch.autocast(tensor.device.type, enabled=False)
+
+
+def constraint_parameters(model: Transformer) -> set[str]:
+    """Names of θ_c, the parameters a vanilla Transformer does not have."""
+    return {
+        name
+        for name, _ in model.named_parameters()
+        if name.startswith(("vectorisation.", "output.")) or ".adaptation." in name
+    }

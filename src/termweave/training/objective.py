@@ -1,0 +1,62 @@
+"""The training objective of section 3.3, with label smoothing, as a module that can be compiled and distributed.
+
+The mixture with the constraints is needed only at the reference token; label smoothing uses the model's own
+distribution. So no (tokens, vocabulary) tensor of mixed probabilities is ever made.
+"""
+
+from __future__ import annotations
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from termweave.data.batches import Batch
+from termweave.model.output import OutputMemory
+from termweave.model.transformer import Transformer
+
+
+def score_reference(states: Tensor, embedding: Tensor, target: Tensor) -> tuple[Tensor, Tensor]:
+    """The model's own log P of the reference, and its mean log P over the vocabulary; both (batch, length)."""
+    logits = F.linear(states, embedding).float()
+    normaliser = logits.logsumexp(dim=-1)
+    at_reference = logits.gather(-1, target.unsqueeze(-1)).squeeze(-1)
+    return at_reference - normaliser, logits.mean(dim=-1) - normaliser
+
+
+class Objective(nn.Module):
+    """−Σ weight · ((1 − ε) log P(y_t) + ε · mean log P_model), summed over a batch; alpha and beta are the weights."""
+
+    def __init__(self, model: Transformer, label_smoothing: float) -> None:
+        super().__init__()
+        self.model = model
+        self.label_smoothing = label_smoothing
+        self.score_reference = score_reference
+        self.mix_at_reference = _mix_at_reference
+
+    def compile_parts(self) -> None:
+        """Compile layer by layer, for all shapes at once: that starts in seconds, a whole-model graph in minutes."""
+        for layer in (*self.model.encoder, *self.model.decoder):
+            layer.compile(dynamic=True)
+        self.score_reference = torch.compile(score_reference, dynamic=True)
+        self.mix_at_reference = torch.compile(_mix_at_reference, dynamic=True)
+
+    def forward(self, batch: Batch) -> tuple[Tensor, Tensor]:
+        """(smoothed loss, negative log-likelihood of the reference), both weighted sums over the batch."""
+        model = self.model
+        encoded = model.encode(batch.source, batch.constraints)
+        states = model.decode(batch.target_input, encoded)
+        at_reference, mean = self.score_reference(states, model.embedding, batch.target)
+        if encoded.output is not None and model.output is not None:
+            with torch.autocast(states.device.type, enabled=False):
+                at_reference = self.mix_at_reference(model, states.float(), at_reference, batch.target, encoded.output)
+        likelihood = -(at_reference * batch.weights).sum()
+        smoothing = -(mean * batch.weights).sum()
+        loss = (1 - self.label_smoothing) * likelihood + self.label_smoothing * smoothing
+        return loss, likelihood.detach()
+
+
+def _mix_at_reference(
+    model: Transformer, states: Tensor, at_reference: Tensor, target: Tensor, memory: OutputMemory
+) -> Tensor:
+    assert model.output is not None
+    return model.output.at_reference(states, at_reference, target, memory, model.embedding)

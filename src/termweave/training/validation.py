@@ -1,0 +1,92 @@
+"""What a model is worth while it trains: BLEU and CSR of its translations, perplexity of the references."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import torch
+
+from termweave.config import ValidationConfig
+from termweave.constraints.evaluation_sets import ConstrainedSentence, read_constraint_set
+from termweave.data.batches import Batch, constraints_from_ids
+from termweave.data.stream import Weighting, padded_batch
+from termweave.decoding.translator import Translator
+from termweave.evaluation.scores import evaluate
+from termweave.model.checkpoint import Checkpoint
+from termweave.model.transformer import Transformer
+from termweave.text.subwords import Subwords
+from termweave.text.words import normalise
+from termweave.training.objective import Objective
+
+
+@dataclass(frozen=True)
+class Validation:
+    """One measurement."""
+
+    bleu: float
+    csr: float  # phrase level, per cent
+    perplexity: float  # per subword of the references, given the constraints
+
+
+class Validator:
+    """Measures a model on a fixed constraint set, in the model's first direction."""
+
+    def __init__(self, config: ValidationConfig, subwords: Subwords, directions: tuple[str, ...]) -> None:
+        self.config = config
+        self.subwords = subwords
+        self.directions = directions
+        self.sentences = read_constraint_set(Path(config.file))[: config.sentences]
+
+    @torch.inference_mode()
+    def measure(self, model: Transformer) -> Validation:
+        was_training = model.training
+        model.eval()
+        try:
+            constrained = model.config.attention or model.config.output
+            constraints = [sentence.constraints if constrained else () for sentence in self.sentences]
+            translator = Translator(Checkpoint(model, self.subwords, self.directions))
+            outputs = translator.translate(
+                [sentence.source for sentence in self.sentences],
+                constraints,
+                direction=self.directions[0],
+                beam=self.config.beam,
+            )
+            language = self.directions[0].split("-")[1]
+            scores = evaluate([output.text for output in outputs], self.sentences, language)
+            return Validation(
+                scores.bleu.value, scores.success.phrase_level or 0.0, self._perplexity(model, constrained)
+            )
+        finally:
+            model.train(was_training)
+
+    def _perplexity(self, model: Transformer, constrained: bool) -> float:
+        objective = Objective(model, label_smoothing=0.0)
+        total, tokens = 0.0, 0
+        for start in range(0, len(self.sentences), 32):
+            rows = self.sentences[start : start + 32]
+            batch = self._batch(rows, constrained).to(model.embedding.device)
+            total += float(objective(batch)[0])
+            tokens += batch.tokens
+        return math.exp(min(total / max(tokens, 1), 50.0))
+
+    def _batch(self, rows: list[ConstrainedSentence], constrained: bool) -> Batch:
+        encode = self.subwords.encode
+        sides = []
+        for texts in ([row.source for row in rows], [row.target for row in rows]):
+            ids = [encode(normalise(text)) for text in texts]
+            sides.append((np.array([i for row in ids for i in row], dtype=np.int64), np.array([len(r) for r in ids])))
+        pairs = [
+            [(encode(normalise(c.source)), encode(normalise(c.target))) for c in row.constraints] if constrained else []
+            for row in rows
+        ]
+        return padded_batch(
+            sides[0],
+            sides[1],
+            subwords=self.subwords,
+            tag=self.subwords.tag(self.directions[0].split("-")[1]) if len(self.directions) > 1 else None,
+            constraints=constraints_from_ids(pairs, self.subwords.pad),
+            weighting=Weighting(),
+        )

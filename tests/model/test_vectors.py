@@ -1,0 +1,69 @@
+"""Constraint vectors: each constraint for itself, whatever the others are and wherever it stands."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from termweave.data.batches import constraints_from_ids
+
+FIRST = ([5, 6, 7], [8, 9])
+SECOND = ([10], [11, 12, 13])
+THIRD = ([14, 15], [16])
+
+
+def values_of(model, constraints, sentence, number):
+    """V_c of one constraint of one sentence."""
+    tensors = constraints_from_ids(constraints, 0)
+    vectors = model.vectorise(tensors)
+    padded = tensors.source.pad(vectors.values)
+    return padded[sentence][tensors.source.number[sentence] == number]
+
+
+def test_editing_one_constraint_leaves_the_vectors_of_another_unchanged(make_model):
+    model = make_model()
+    before = values_of(model, [[FIRST, SECOND]], 0, 1)
+    after = values_of(model, [[FIRST, ([20, 21, 22], [23, 24, 25, 26])]], 0, 1)
+    torch.testing.assert_close(before, after, rtol=0, atol=1e-6)
+    assert before.shape == (3, 16)
+
+
+def test_vectors_depend_on_the_constraint_itself(make_model):
+    model = make_model()
+    before = values_of(model, [[FIRST]], 0, 1)
+    after = values_of(model, [[(FIRST[0], [8, 10])]], 0, 1)
+    assert (before - after).abs().max() > 1e-3
+
+
+def test_vectors_do_not_depend_on_place_or_company(make_model):
+    model = make_model()
+    alone = values_of(model, [[SECOND]], 0, 1)
+    torch.testing.assert_close(alone, values_of(model, [[THIRD], [FIRST, THIRD, SECOND]], 1, 3), rtol=0, atol=1e-6)
+
+
+def test_positions_restart_in_every_constraint():
+    tensors = constraints_from_ids([[FIRST, SECOND], [THIRD]], 0)
+    real = tensors.source.home < tensors.source.number.numel()
+    assert tensors.source.positions[real].tolist() == [0, 1, 2, 0, 0, 1]
+    assert tensors.target.positions[: len("89abc6")].tolist() == [0, 1, 0, 1, 2, 0]
+
+
+def test_pad_and_pack_are_inverse():
+    side = constraints_from_ids([[FIRST, SECOND], [], [THIRD]], 0).source
+    flat = torch.randn(len(side.ids), 4)
+    real = side.home < side.number.numel()
+    torch.testing.assert_close(side.pack(side.pad(flat))[real], flat[real])
+    assert (side.pad(flat)[side.number == 0] == 0).all()
+
+
+@pytest.mark.parametrize("variant", ["paper", "released", "copy"])
+def test_permuting_constraints_leaves_the_distribution_unchanged(make_model, make_batch, variant):
+    model = make_model(variant=variant)
+    source, target = [[5, 6, 7, 10, 14, 15]], [[8, 9, 20, 11]]
+    results = []
+    for order in ([FIRST, SECOND, THIRD], [THIRD, FIRST, SECOND], [SECOND, THIRD, FIRST]):
+        batch = make_batch(source, target, [order])
+        encoded = model.encode(batch.source, batch.constraints)
+        results.append(model.log_probabilities(model.decode(batch.target_input, encoded), encoded.output))
+    torch.testing.assert_close(results[0], results[1], rtol=0, atol=2e-5)
+    torch.testing.assert_close(results[0], results[2], rtol=0, atol=2e-5)
