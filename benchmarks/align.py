@@ -47,8 +47,14 @@ def parse_arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     steps = parser.add_subparsers(dest="step", required=True)
     prepare_step = steps.add_parser("prepare", help="split text into words, append the gold sentences")
-    prepare_step.add_argument("--pair", nargs="+", action="append", required=True, metavar="FILE",
-                              help="source file, target file, and optionally how many pairs of them")
+    prepare_step.add_argument(
+        "--pair",
+        nargs="+",
+        action="append",
+        required=True,
+        metavar="FILE",
+        help="source file, target file, and optionally how many pairs of them",
+    )
     prepare_step.add_argument("--gold", nargs=3, required=True, type=Path, metavar=("SOURCE", "TARGET", "LINKS"))
     eflomal_step = steps.add_parser("eflomal", help="align with eflomal")
     eflomal_step.add_argument("--eflomal-python", required=True, help="an interpreter that has eflomal")
@@ -108,7 +114,8 @@ def split_words(line: str) -> list[str]:
 
 def run_eflomal(arguments: argparse.Namespace) -> None:
     source, target, forward, backward = (
-        arguments.folder / f"{arguments.name}.{kind}" for kind in ("source", "target", "eflomal.forward", "eflomal.backward")
+        arguments.folder / f"{arguments.name}.{kind}"
+        for kind in ("source", "target", "eflomal.forward", "eflomal.backward")
     )
     command = [arguments.eflomal_python, "-c", EFLOMAL, str(source), str(target), str(forward), str(backward)]
     record = measure("eflomal", command, arguments)

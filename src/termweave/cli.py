@@ -93,15 +93,32 @@ def align(
         tuple[Path, Path, Path] | None,
         typer.Option(metavar="SOURCE TARGET LINKS", help="Align this gold set along, and report the error rate on it."),
     ] = None,
+    one_based: Annotated[bool, typer.Option("--one-based", help="The gold links count words from 1.")] = False,
     threads: Annotated[int, typer.Option(help="0: one per core.")] = 0,
 ) -> None:
     """Align the words of parallel text in both directions, and symmetrise.
 
     Example: `termweave align train.de train.en links.txt --gold gold.de gold.en gold.links`
     """
-    from termweave.alignment import align_files
+    from termweave.alignment import ALIGN_STEPS, GoldFiles, align_files
+    from termweave.progress import progress_bar
 
-    typer.echo(align_files(source, target, output, method=method, gold=gold, threads=threads))
+    with progress_bar("align", ALIGN_STEPS) as advance:
+        report = align_files(
+            source,
+            target,
+            output,
+            method=method,
+            gold=GoldFiles(*gold, one_based=one_based) if gold else None,
+            threads=threads,
+            advance=advance,
+        )
+    typer.echo(
+        f"{output}: {report.sentences:,} sentence pairs, {report.links:,} links, "
+        f"{report.wall_seconds:.0f} s ({report.cpu_seconds:.0f} CPU s)"
+    )
+    if report.error_rate:
+        typer.echo(report.error_rate)
 
 
 @app.command()
@@ -223,9 +240,7 @@ def evaluate(
     constraint_set: Annotated[Path, typer.Argument(help="Constraint set made by `termweave constraints`.")],
     model: Annotated[Path | None, typer.Option(help="Model folder to translate with.")] = None,
     hypotheses: Annotated[Path | None, typer.Option(help="Finished translations instead, one a line.")] = None,
-    languages: Annotated[
-        str | None, typer.Option(help="Such as de-en; default: the model's first direction.")
-    ] = None,
+    languages: Annotated[str | None, typer.Option(help="Such as de-en; default: the model's first direction.")] = None,
     no_constraints: Annotated[
         bool, typer.Option("--no-constraints", help="Translate without the constraints.")
     ] = False,

@@ -120,6 +120,8 @@ class SamplingConfig:
 
     def __post_init__(self) -> None:
         _require(1 <= self.max_constraints <= 15, "sampling.max_constraints: must lie between 1 and 15")
+        _require(self.max_words >= 1, "sampling.max_words: must be at least 1")
+        _require(self.max_tokens >= 1, "sampling.max_tokens: must be at least 1")
         _require(0 <= self.empty_share <= 1, "sampling.empty_share: must lie between 0 and 1")
         _require(0 <= self.code_switch <= 1, "sampling.code_switch: must lie between 0 and 1")
 
@@ -139,7 +141,11 @@ class ModelConfig:
     variant: Literal["copy", "paper", "released"] = "copy"  # which output layer, and which form of the extra keys
 
     def __post_init__(self) -> None:
-        _require(self.dimension % (2 * self.heads) == 0, "model.dimension: must be a multiple of 2 × model.heads")
+        _require(self.heads >= 1, "model.heads: must be at least 1")
+        _require(
+            self.dimension > 0 and self.dimension % (2 * self.heads) == 0,
+            "model.dimension: must be a multiple of 2 × model.heads",
+        )
         _require(0 <= self.dropout < 1, "model.dropout: must lie in [0, 1)")
         _require(
             self.encoder_layers > 0 and self.decoder_layers > 0,
@@ -159,7 +165,8 @@ class StageConfig:
     beta: float = 1.0  # weight of all other target tokens
 
     def __post_init__(self) -> None:
-        _require(self.steps >= 0, "steps: must not be negative")
+        _require(self.steps >= 1, "steps: must be at least 1")
+        _require(self.learning_rate > 0, "learning_rate: must be above 0")
         _require(self.warmup >= 1, "warmup: must be at least 1")
         _require(0 <= self.cooldown <= 1, "cooldown: must lie between 0 and 1")
         _require(self.alpha > 0 and self.beta > 0, "alpha, beta: must be above 0")
@@ -193,6 +200,8 @@ class TrainingConfig:
             self.keep >= self.average >= 1,
             "training.keep: must be at least training.average, and that at least 1",
         )
+        _require(self.log_every >= 1, "training.log_every: must be at least 1")
+        _require(self.checkpoint_every >= 1, "training.checkpoint_every: must be at least 1")
 
 
 @dataclass(frozen=True)
@@ -203,6 +212,11 @@ class ValidationConfig:
     every: int = 5000  # steps between two validations
     sentences: int = 500  # at most so many sentences of the file
     beam: int = 4
+
+    def __post_init__(self) -> None:
+        _require(self.every >= 1, "validation.every: must be at least 1")
+        _require(self.sentences >= 1, "validation.sentences: must be at least 1")
+        _require(self.beam >= 1, "validation.beam: must be at least 1")
 
 
 @dataclass(frozen=True)
@@ -258,7 +272,7 @@ def _apply_override(tree: dict[str, Any], override: str) -> None:
 
 def from_tree(kind: type[Settings], tree: Any, where: str = "") -> Settings:
     """Build the dataclass `kind` from plain dictionaries, lists and values."""
-    _require(isinstance(tree, dict), f"{where or 'the file'}: expected a table, got {tree!r}")
+    _require(isinstance(tree, dict), f"{where.rstrip('.') or 'the file'}: expected a table, got {tree!r}")
     hints = typing.get_type_hints(kind)
     fields = {entry.name: entry for entry in dataclasses.fields(kind)}  # type: ignore[arg-type]
     for key in tree:
@@ -271,8 +285,15 @@ def from_tree(kind: type[Settings], tree: Any, where: str = "") -> Settings:
     try:
         return kind(**values)
     except ConfigError as error:
-        prefix = where if where and not str(error).startswith(where) else ""
-        raise ConfigError(f"{prefix}{error}") from None
+        raise ConfigError(_located(str(error), where)) from None
+
+
+def _located(message: str, where: str) -> str:
+    """The message of a failed check, led by the place of the table it came from: "corpora[0].", "training.stage1."."""
+    table = where.removesuffix(".").partition("[")[0]
+    if table and message.startswith(f"{table}:"):
+        return where.removesuffix(".") + message.removeprefix(table)
+    return message if message.startswith(where) else where + message
 
 
 def to_tree(settings: Any) -> dict[str, Any]:

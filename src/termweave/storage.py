@@ -89,6 +89,8 @@ class RaggedArray:
         for file in (values_path, offsets_path):
             if not file.exists():
                 raise DataError(f"{file} is missing; run the step that writes it again")
+        if (length := offsets_path.stat().st_size) == 0 or length % 8:
+            raise DataError(f"{offsets_path} is damaged (it is no row of 64-bit numbers); write it again")
         offsets = np.memmap(offsets_path, dtype=np.int64, mode="r")
         size = np.dtype(dtype).itemsize
         if values_path.stat().st_size != int(offsets[-1]) * size:

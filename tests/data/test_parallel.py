@@ -3,7 +3,12 @@
 from __future__ import annotations
 
 import os
+import signal
+import subprocess
+import sys
+import time
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
@@ -39,6 +44,43 @@ def test_results_come_in_order_and_items_are_drawn_as_needed(workers: int) -> No
 def test_failures_reach_the_caller(items: list[int], message: str) -> None:
     with pytest.raises(DataError, match=message):
         list(ordered_map(square, items, workers=2))
+
+
+ABANDONED = """
+import os, signal, sys
+sys.path.insert(0, sys.argv[1])
+from test_parallel import process_id
+from termweave.data.parallel import ordered_map
+
+if __name__ == "__main__":
+    results = ordered_map(process_id, range(100), workers=2)
+    print(next(results), flush=True)
+    os.kill(os.getpid(), signal.SIGKILL)
+"""
+
+
+def process_id(_: int) -> int:
+    return os.getpid()
+
+
+def test_workers_end_when_their_parent_is_killed(tmp_path: Path) -> None:
+    script = tmp_path / "abandoned.py"
+    script.write_text(ABANDONED, encoding="utf-8")
+    done = subprocess.run([sys.executable, script, Path(__file__).parent], check=False, stdout=subprocess.PIPE)
+    worker = int(done.stdout)
+    assert done.returncode == -signal.SIGKILL
+    for _ in range(200):
+        if not _is_running(worker):
+            return
+        time.sleep(0.05)
+    pytest.fail("the worker outlived its parent")
+
+
+def _is_running(process: int) -> bool:
+    try:
+        return "State:\tZ" not in Path(f"/proc/{process}/status").read_text()
+    except OSError:
+        return False
 
 
 def test_chunks() -> None:

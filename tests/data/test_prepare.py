@@ -253,7 +253,7 @@ def test_links_for_a_part_of_the_text(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("line", "message"),
-    [("0-0 99-1", r"linked.links, line 3: .*leaves the sentence"), ("0-0 1:1", r"linked.links, line 3.*1:1")],
+    [("0-0 99-1", r"linked.links, line 3: links reach the words 99 and 1"), ("0-0 1:1", r"linked.links, line 3.*1:1")],
 )
 def test_wrong_links_name_file_and_line(tmp_path: Path, line: str, message: str) -> None:
     linked = write_linked(tmp_path, 5)
@@ -261,6 +261,31 @@ def test_wrong_links_name_file_and_line(tmp_path: Path, line: str, message: str)
     (tmp_path / "linked.links").write_text("\n".join([*lines[:2], line, *lines[3:]]))
     with pytest.raises(DataError, match=message):
         prepare(toy_config(tmp_path, corpora=[linked]))
+
+
+def test_a_translation_memory(tmp_path: Path) -> None:
+    units = "".join(
+        f'<tu><tuv xml:lang="de"><seg>{natural(source)}</seg></tuv>'
+        f'<tuv xml:lang="en-GB"><seg>{natural(target)}</seg></tuv></tu>'
+        for source, target in sentences(50)
+    )
+    (tmp_path / "memory.tmx").write_text(f"<tmx><body>{units}</body></tmx>", encoding="utf-8")
+    data = {"folder": str(tmp_path / "prepared"), "directions": ["en-de"], "workers": 1}
+    config = toy_config(tmp_path, data=data, corpora=[{"tmx": str(tmp_path / "memory.tmx")}])
+    prepare(config, until="encode")
+    corpus = PreparedCorpus.open(tmp_path / "prepared")
+    (direction,) = corpus.directions
+    assert len(direction) == 50
+    assert corpus.subwords.decode(direction.source[3]) == natural(sentences(50)[3][1])
+
+
+def test_links_of_another_text(tmp_path: Path) -> None:
+    linked = write_linked(tmp_path, 5)
+    lines = (tmp_path / "linked.links").read_text().split("\n")
+    for changed in (lines[:4], [*lines[:5], "0-0"]):
+        (tmp_path / "linked.links").write_text("\n".join(changed) + "\n")
+        with pytest.raises(DataError, match=r"linked.links has \d lines, but .*linked.de has more or fewer"):
+            prepare(toy_config(tmp_path, corpora=[linked]))
 
 
 def test_two_directions_share_one_folder(tmp_path: Path) -> None:
@@ -276,6 +301,19 @@ def test_two_directions_share_one_folder(tmp_path: Path) -> None:
     forward = phrase_texts(corpus.subwords, german, 7)
     backward = phrase_texts(corpus.subwords, english, 7)
     assert {(source, target) for target, source in backward} == forward, "all phrases here translate word by word"
+
+
+def test_a_direction_added_later(tmp_path: Path) -> None:
+    write_corpus(tmp_path, 40)
+    prepare(toy_config(tmp_path))
+    data = {"folder": str(tmp_path / "prepared"), "directions": ["de-en", "en-de"], "workers": 1}
+    config = toy_config(tmp_path, data=data)
+    assert all(step.skipped for step in prepare(config, until="encode").steps)
+    forward, backward = PreparedCorpus.open(tmp_path / "prepared").directions
+    assert (forward.name, backward.name) == ("de-en", "en-de")
+    assert backward.phrases is None
+    assert [step.name for step in prepare(config).steps if not step.skipped] == ["phrases"]
+    assert all(direction.phrases for direction in PreparedCorpus.open(tmp_path / "prepared").directions)
 
 
 def test_an_existing_vocabulary(finished: tuple[Config, list[StepReport]], tmp_path: Path) -> None:

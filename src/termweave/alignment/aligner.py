@@ -70,7 +70,7 @@ def align_words(
     `identical` (source_words) gives for each source word the target word spelled alike, or -1. Rows with an empty side
     get no links. `threads` 0 means one per core; the result depends on the text and the number of threads only.
     """
-    _check(source, target, source_words, target_words, identical)
+    check_words(source, target, source_words, target_words, identical)
     threads = min(thread_count(threads), max(1, len(source)))
     text = text_of(source, target)
     alike = np.full(source_words, -1, np.int32) if identical is None else np.asarray(identical, dtype=np.int32)
@@ -86,14 +86,15 @@ def align_words(
     report()
 
 
-def _check(
+def check_words(
     source: RaggedArray, target: RaggedArray, source_words: int, target_words: int,
     identical: npt.NDArray[np.integer] | None,
 ) -> None:  # fmt: skip
+    """Refuse input no aligner could use."""
     if len(source) != len(target):
         raise DataError(f"{len(source)} source sentences but {len(target)} target sentences; align line by line first")
     for side, ids, words in (("source", source, source_words), ("target", target, target_words)):
-        if len(ids.values) and not (0 <= int(ids.values.min()) and int(ids.values.max()) < words):
+        if len(ids.values) and (int(ids.values.min()) < 0 or int(ids.values.max()) >= words):
             raise DataError(f"{side} word ids must lie between 0 and {words - 1}; write the ids again")
     if identical is not None and len(identical) != source_words:
         raise DataError(f"`identical` has {len(identical)} entries for {source_words} source words")
@@ -123,16 +124,14 @@ class _Aligner:
         def part(thread: int) -> Counts:
             counts = empty_counts(len(self.table.columns), *self.sizes)
             begin, end = self.bounds[thread], self.bounds[thread + 1]
-            expect(
-                self.text, begin, end, self.table, self.lexicon, self.jumps, stage, counts, self.spaces[thread]
-            )
+            expect(self.text, begin, end, self.table, self.lexicon, self.jumps, stage, counts, self.spaces[thread])
             return counts
 
         with ThreadPoolExecutor(self.threads) as pool:
             counts, *others = pool.map(part, range(self.threads))
         for other in others:
-            for total, addition in zip(counts, other, strict=True):
-                total += addition
+            for mine, theirs in zip(counts, other, strict=True):
+                np.add(mine, theirs, out=mine)
         self.table, counts = prune(self.table, counts)
         self.lexicon = estimate(self.table, counts, self.identical)
         if stage.tension < 0:
@@ -140,7 +139,6 @@ class _Aligner:
 
     def links(self, stage: Stage) -> Iterator[tuple[LinkArray, npt.NDArray[np.int64]]]:
         """Symmetrised links in batches of sentences, in order: links end to end, and how many each sentence has."""
-        unused = empty_counts(0, 0, 0)
 
         def part(job: tuple[int, int, Workspace]) -> tuple[LinkArray, npt.NDArray[np.int64]]:
             begin, end, space = job
@@ -148,9 +146,7 @@ class _Aligner:
             target_offsets = self.text.target_offsets[begin : end + 1]
             forward = np.empty(int(target_offsets[-1] - target_offsets[0]), dtype=np.int32)
             backward = np.empty(int(source_offsets[-1] - source_offsets[0]), dtype=np.int32)
-            decide(
-                self.text, begin, end, self.table, self.lexicon, self.jumps, stage, unused, space, forward, backward
-            )
+            decide(self.text, begin, end, self.table, self.lexicon, self.jumps, stage, space, forward, backward)
             return symmetrise(forward, backward, source_offsets, target_offsets)
 
         sentences = len(self.text.source_offsets) - 1

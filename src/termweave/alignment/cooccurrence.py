@@ -8,15 +8,13 @@ are counted in one array as long as the other vocabulary. No hashing and no sort
 from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any
+from typing import NamedTuple
 
 import numba
 import numpy as np
 import numpy.typing as npt
 
-from termweave.alignment.model import DoubleArray, IntArray, LongArray, PairTable, Text
-
-_Side = tuple[IntArray, LongArray]  # word ids end to end, and where each sentence begins
+from termweave.alignment.model import IntArray, LongArray, PairTable, Text
 
 # Occurrences indexed at a time: bounds the memory of the index, whatever the size of the text.
 _INDEX_OCCURRENCES = 12_000_000
@@ -24,51 +22,82 @@ _INDEX_OCCURRENCES = 12_000_000
 _SAMPLED_SENTENCES = 50_000
 
 
+class _Side(NamedTuple):
+    """One side of the text: word ids end to end, where each sentence begins, how often each word occurs."""
+
+    words: IntArray
+    offsets: LongArray
+    counts: LongArray
+
+
+class _Index(NamedTuple):
+    """In which sentences the words first, first + 1 … occur."""
+
+    first: int
+    starts: LongArray
+    sentences: IntArray
+
+
+class _Lists(NamedTuple):
+    """A list of partners for each word, with room for starts[k + 1] - starts[k], filled up to found[k]."""
+
+    starts: LongArray
+    partners: IntArray
+    found: LongArray
+
+
 def find_candidates(text: Text, source_words: int, target_words: int, threads: int) -> PairTable:
     """The best-associated target words of every source word, and the reverse, in one table."""
-    source, target = (text.source, text.source_offsets), (text.target, text.target_offsets)
-    forward = _best_partners(source, target, source_words, target_words, threads)
-    backward = _best_partners(target, source, target_words, source_words, threads)
+    source = _Side(text.source, text.source_offsets, _count_words(text.source, source_words))
+    target = _Side(text.target, text.target_offsets, _count_words(text.target, target_words))
+    forward = _close_gaps(_best_partners(source, target, threads))
+    backward = _close_gaps(_best_partners(target, source, threads))
     return _unite(forward, backward)
 
 
-def _best_partners(
-    rows: _Side, columns: _Side, row_words: int, column_words: int, threads: int
-) -> tuple[LongArray, IntArray]:
-    """For each row word its best column words: where each list begins, and all lists end to end."""
-    row_counts = np.bincount(rows[0], minlength=row_words)
-    column_counts = np.bincount(columns[0], minlength=column_words).astype(np.float64)
-    limits = _row_limits(row_counts)
-    starts = np.zeros(row_words + 1, dtype=np.int64)
-    np.cumsum(limits, out=starts[1:])
-    partners = np.empty(int(starts[-1]), dtype=np.int32)
-    found = np.zeros(row_words, dtype=np.int64)
-    for first, last in _word_ranges(row_counts):
-        index_starts = np.zeros(last - first + 1, dtype=np.int64)
-        np.cumsum(row_counts[first:last], out=index_starts[1:])
-        sentences = np.empty(int(index_starts[-1]), dtype=np.int32)
-        _index_sentences(*rows, first, last, index_starts[:-1].copy(), sentences)
-        bounds = _even_bounds(index_starts, threads)
+@numba.njit(nogil=True, cache=True)
+def _count_words(words: IntArray, vocabulary: int) -> LongArray:
+    """np.bincount would first copy the whole text into wider numbers."""
+    counts = np.zeros(vocabulary, dtype=np.int64)
+    for word in words:
+        counts[word] += 1
+    return counts
 
-        def count(
-            part: int, bounds: Any = bounds, first: int = first, index: Any = (index_starts, sentences)
-        ) -> None:
-            _count_partners(
-                *index, bounds[part], bounds[part + 1], first, *columns,
-                column_counts, starts, partners, found,
-            )  # fmt: skip
 
+def _best_partners(rows: _Side, columns: _Side, threads: int) -> _Lists:
+    """For each word of `rows` the words of `columns` most strongly associated with it."""
+    starts = _running_total(_row_limits(rows.counts))
+    lists = _Lists(starts, np.empty(int(starts[-1]), dtype=np.int32), np.zeros(len(rows.counts), dtype=np.int64))
+    for first, last in _word_ranges(rows.counts):
+        index = _make_index(rows, first, last)
+        bounds = _even_bounds(index.starts, threads)
         with ThreadPoolExecutor(threads) as pool:
-            list(pool.map(count, range(threads)))
-    return _close_gaps(starts, partners, found)
+            parts = zip(bounds[:-1], bounds[1:], strict=True)
+            jobs = [pool.submit(_count_partners, index, begin, end, columns, lists) for begin, end in parts]
+            for job in jobs:
+                job.result()
+    return lists
 
 
-def _row_limits(counts: npt.NDArray[Any]) -> LongArray:
+def _running_total(lengths: LongArray) -> LongArray:
+    starts = np.zeros(len(lengths) + 1, dtype=np.int64)
+    np.cumsum(lengths, out=starts[1:])
+    return starts
+
+
+def _make_index(side: _Side, first: int, last: int) -> _Index:
+    starts = _running_total(side.counts[first:last])
+    index = _Index(first, starts, np.empty(int(starts[-1]), dtype=np.int32))
+    _fill_index(side, index, starts[:-1].copy())
+    return index
+
+
+def _row_limits(counts: LongArray) -> LongArray:
     """Frequent words have more translations: 12 partners for a word seen once, up to 200."""
     return np.where(counts > 0, np.minimum(200, 8 + 4 * np.sqrt(counts)), 0).astype(np.int64)
 
 
-def _word_ranges(counts: npt.NDArray[Any]) -> list[tuple[int, int]]:
+def _word_ranges(counts: LongArray) -> list[tuple[int, int]]:
     """Consecutive words that together occur at most _INDEX_OCCURRENCES times (or a single word)."""
     ends = np.cumsum(counts)
     ranges = []
@@ -90,60 +119,56 @@ def _even_bounds(index_starts: LongArray, parts: int) -> LongArray:
 
 
 @numba.njit(nogil=True, cache=True)
-def _index_sentences(
-    values: IntArray, offsets: LongArray, first: int, last: int, cursors: LongArray, sentences: IntArray
-) -> None:
-    for row in range(len(offsets) - 1):
-        for position in range(offsets[row], offsets[row + 1]):
-            word = values[position]
-            if first <= word < last:
-                sentences[cursors[word - first]] = row
-                cursors[word - first] += 1
+def _fill_index(side: _Side, index: _Index, cursors: LongArray) -> None:
+    for row in range(len(side.offsets) - 1):
+        for position in range(side.offsets[row], side.offsets[row + 1]):
+            local = side.words[position] - index.first
+            if 0 <= local < len(cursors):
+                index.sentences[cursors[local]] = row
+                cursors[local] += 1
 
 
 @numba.njit(nogil=True, cache=True)
-def _count_partners(
-    index_starts: LongArray, sentences: IntArray, begin: int, end: int, first: int,
-    column_values: IntArray, column_offsets: LongArray, column_counts: DoubleArray,
-    starts: LongArray, partners: IntArray, found: LongArray,
-) -> None:  # fmt: skip
-    """Fill the rows of words first+begin … first+end with their best partners.
+def _count_partners(index: _Index, begin: int, end: int, columns: _Side, lists: _Lists) -> None:
+    """Fill the lists of words begin … end of the index with their best partners.
 
     The score is count × log(count / expected count): what the pair adds to the likelihood ratio.
     """
-    counter = np.zeros(len(column_counts), dtype=np.int32)
-    touched = np.empty(len(column_counts), dtype=np.int32)
-    scores = np.empty(len(column_counts), dtype=np.float32)
-    total_sentences = len(column_offsets) - 1
+    counter = np.zeros(len(columns.counts), dtype=np.int32)
+    touched = np.empty(len(columns.counts), dtype=np.int32)
+    scores = np.empty(len(columns.counts), dtype=np.float32)
     for local in range(begin, end):
-        occurrences = index_starts[local + 1] - index_starts[local]
-        if occurrences == 0:
-            continue
-        step = 1 + occurrences // _SAMPLED_SENTENCES
-        distinct = 0
-        visited = 0
-        previous = -1
-        for position in range(index_starts[local], index_starts[local + 1], step):
-            sentence = sentences[position]
-            if sentence == previous:
-                continue
-            previous = sentence
-            visited += 1
-            for cell in range(column_offsets[sentence], column_offsets[sentence + 1]):
-                word = column_values[cell]
-                if counter[word] == 0:
-                    touched[distinct] = word
-                    distinct += 1
-                counter[word] += 1
+        row = index.first + local
+        distinct, visited = _count_row(index, local, columns, counter, touched)
         for slot in range(distinct):
             word = touched[slot]
-            expected = visited * column_counts[word] / total_sentences
+            expected = visited * columns.counts[word] / (len(columns.offsets) - 1)
             scores[slot] = counter[word] * np.log(counter[word] / expected)
             counter[word] = 0
-        row = first + local
-        found[row] = _keep_best(
-            scores[:distinct], touched[:distinct], partners[starts[row] : starts[row + 1]]
-        )
+        room = lists.partners[lists.starts[row] : lists.starts[row + 1]]
+        lists.found[row] = _keep_best(scores[:distinct], touched[:distinct], room)
+
+
+@numba.njit(nogil=True, cache=True)
+def _count_row(index: _Index, local: int, columns: _Side, counter: IntArray, touched: IntArray) -> tuple[int, int]:
+    """Count the words that share sentences with one word; returns how many they are, and in how many sentences."""
+    step = 1 + (index.starts[local + 1] - index.starts[local]) // _SAMPLED_SENTENCES
+    distinct = 0
+    visited = 0
+    previous = -1
+    for position in range(index.starts[local], index.starts[local + 1], step):
+        sentence = index.sentences[position]
+        if sentence == previous:
+            continue
+        previous = sentence
+        visited += 1
+        for cell in range(columns.offsets[sentence], columns.offsets[sentence + 1]):
+            word = columns.words[cell]
+            if counter[word] == 0:
+                touched[distinct] = word
+                distinct += 1
+            counter[word] += 1
+    return distinct, visited
 
 
 @numba.njit(nogil=True, cache=True)
@@ -153,7 +178,7 @@ def _keep_best(scores: npt.NDArray[np.float32], words: IntArray, kept: IntArray)
     if len(scores) <= limit:
         kept[: len(scores)] = words
         return len(scores)
-    border = np.partition(scores, len(scores) - limit)[len(scores) - limit]
+    border = _kth_largest(scores.copy(), limit)
     count = 0
     for slot in range(len(scores)):
         if scores[slot] > border:
@@ -166,53 +191,79 @@ def _keep_best(scores: npt.NDArray[np.float32], words: IntArray, kept: IntArray)
     return count
 
 
-def _close_gaps(starts: LongArray, partners: IntArray, found: LongArray) -> tuple[LongArray, IntArray]:
-    closed = np.zeros(len(starts), dtype=np.int64)
-    np.cumsum(found, out=closed[1:])
-    columns = np.empty(int(closed[-1]), dtype=np.int32)
-    _copy_rows(starts, partners, closed, columns)
-    return closed, columns
-
-
 @numba.njit(nogil=True, cache=True)
-def _copy_rows(starts: LongArray, partners: IntArray, closed: LongArray, columns: IntArray) -> None:
-    for row in range(len(closed) - 1):
-        for slot in range(closed[row + 1] - closed[row]):
-            columns[closed[row] + slot] = partners[starts[row] + slot]
+def _kth_largest(values: npt.NDArray[np.float32], rank: int) -> float:
+    """The value at place `rank` (from 1) of the descending order, by quickselect; reorders `values`."""
+    first, last, wanted = 0, len(values) - 1, rank - 1
+    while first < last:
+        pivot = values[(first + last) // 2]
+        left, right = first, last
+        while left <= right:
+            while values[left] > pivot:
+                left += 1
+            while values[right] < pivot:
+                right -= 1
+            if left <= right:
+                values[left], values[right] = values[right], values[left]
+                left += 1
+                right -= 1
+        if wanted <= right:
+            last = right
+        elif wanted >= left:
+            first = left
+        else:
+            break
+    return values[wanted]
 
 
-def _unite(forward: tuple[LongArray, IntArray], backward: tuple[LongArray, IntArray]) -> PairTable:
-    lengths = np.diff(forward[0]) + np.bincount(backward[1], minlength=len(forward[0]) - 1)
-    starts = np.zeros(len(forward[0]), dtype=np.int64)
-    np.cumsum(lengths, out=starts[1:])
+def _close_gaps(lists: _Lists) -> PairTable:
+    """The lists end to end, without the room they did not use."""
+    starts = _running_total(lists.found)
     columns = np.empty(int(starts[-1]), dtype=np.int32)
-    found = _merge_rows(*forward, *backward, starts, columns)
-    return PairTable(*_close_gaps(starts, columns, found))
+    _copy_rows(lists, starts, columns)
+    return PairTable(starts, columns)
 
 
 @numba.njit(nogil=True, cache=True)
-def _merge_rows(
-    row_starts: LongArray, row_columns: IntArray, column_starts: LongArray, column_rows: IntArray,
-    starts: LongArray, columns: IntArray,
-) -> LongArray:  # fmt: skip
-    """Both one-sided lists in rows by source word, sorted, each pair once. Returns the row lengths."""
-    rows = len(starts) - 1
-    found = np.zeros(rows, dtype=np.int64)
-    for row in range(rows):
-        for slot in range(row_starts[row], row_starts[row + 1]):
-            columns[starts[row] + found[row]] = row_columns[slot]
-            found[row] += 1
-    for column in range(len(column_starts) - 1):
-        for slot in range(column_starts[column], column_starts[column + 1]):
-            row = column_rows[slot]
-            columns[starts[row] + found[row]] = column
-            found[row] += 1
-    for row in range(rows):
-        members = np.sort(columns[starts[row] : starts[row] + found[row]])
-        count = 0
-        for slot in range(len(members)):
-            if slot == 0 or members[slot] != members[slot - 1]:
-                columns[starts[row] + count] = members[slot]
-                count += 1
-        found[row] = count
-    return found
+def _copy_rows(lists: _Lists, starts: LongArray, columns: IntArray) -> None:
+    for row in range(len(starts) - 1):
+        for slot in range(starts[row + 1] - starts[row]):
+            columns[starts[row] + slot] = lists.partners[lists.starts[row] + slot]
+
+
+def _unite(forward: PairTable, backward: PairTable) -> PairTable:
+    """Both lists in rows by source word, ascending, each pair once; `backward` is in rows by target word."""
+    rows, columns = len(forward.starts) - 1, len(backward.starts) - 1
+    starts = _running_total(np.diff(forward.starts) + _count_words(backward.columns, rows))
+    lists = _Lists(starts, np.empty(int(starts[-1]), dtype=np.int32), np.zeros(rows, dtype=np.int64))
+    _merge_rows(_transpose(forward, columns), backward, lists)
+    return _close_gaps(lists)
+
+
+def _transpose(table: PairTable, columns: int) -> PairTable:
+    starts = _running_total(_count_words(table.columns, columns))
+    rows = np.empty(len(table.columns), dtype=np.int32)
+    _fill_transposed(table, starts[:-1].copy(), rows)
+    return PairTable(starts, rows)
+
+
+@numba.njit(nogil=True, cache=True)
+def _fill_transposed(table: PairTable, cursors: LongArray, rows: IntArray) -> None:
+    for row in range(len(table.starts) - 1):
+        for pair in range(table.starts[row], table.starts[row + 1]):
+            column = table.columns[pair]
+            rows[cursors[column]] = row
+            cursors[column] += 1
+
+
+@numba.njit(nogil=True, cache=True)
+def _merge_rows(first: PairTable, second: PairTable, lists: _Lists) -> None:
+    """Turn two tables in rows by target word round. Target words come in order, so no row needs sorting."""
+    for target in range(len(first.starts) - 1):
+        for table in (first, second):
+            for pair in range(table.starts[target], table.starts[target + 1]):
+                row = table.columns[pair]
+                end = lists.starts[row] + lists.found[row]
+                if lists.found[row] == 0 or lists.partners[end - 1] != target:
+                    lists.partners[end] = target
+                    lists.found[row] += 1

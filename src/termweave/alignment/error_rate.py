@@ -22,7 +22,8 @@ class AlignmentErrorRate:
     sentences: int
 
     def __str__(self) -> str:
-        figures = f"AER {100 * self.error_rate:.1f}, precision {100 * self.precision:.1f}, recall {100 * self.recall:.1f}"
+        rates = (("AER", self.error_rate), ("precision", self.precision), ("recall", self.recall))
+        figures = ", ".join(f"{name} {100 * rate:.1f}" for name, rate in rates)
         return f"{figures} ({self.links} links, {self.sure} sure, {self.sentences} sentences)"
 
 

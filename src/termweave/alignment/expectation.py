@@ -5,14 +5,17 @@ Both directions are computed together, from one look-up of the word pairs of a s
 
 from __future__ import annotations
 
+from typing import Any
+
 import numba
 import numpy as np
-import numpy.typing as npt
 
 from termweave.alignment.hmm import Floats, hmm_posteriors
 from termweave.alignment.model import (
     MAX_WORDS,
     Counts,
+    DoubleArray,
+    FloatArray,
     IntArray,
     Jumps,
     Lexicon,
@@ -26,6 +29,7 @@ from termweave.alignment.model import (
 _SCAN_FACTOR = 32
 # A pair this unlikely in a sentence is not counted: most are, and writing to the large table is what costs.
 _NEGLIGIBLE = np.float32(1e-5)
+_HALF = np.float32(0.5)
 # Jumps have few parameters; every so many sentences is enough to estimate them.
 _COUNT_JUMPS_EVERY = 8
 
@@ -40,19 +44,16 @@ def expect(
         source, target = _sentence(text, row)
         if len(source) == 0 or len(target) == 0:
             continue
-        cells = space.cells[: len(source) * len(target)].reshape(len(source), len(target))
-        _find_cells(source, target, table, space.slots, space.chain, cells)
-        count_jumps = row % _COUNT_JUMPS_EVERY == 0
-        _posteriors(cells, source, target, lexicon, jumps, stage, counts.jumps, count_jumps, space)
-        of_target = space.target_posteriors[: cells.size].reshape(len(target), len(source))
-        of_source = space.source_posteriors[: cells.size].reshape(len(source), len(target))
+        cells = _find_cells(source, target, table, space)
+        counted = counts.jumps if row % _COUNT_JUMPS_EVERY == 0 else space.no_jumps
+        of_target, of_source = _posteriors(cells, source, target, lexicon, jumps, stage, counted, space)
         for i in range(len(source)):
             counts.null_backward[source[i]] += space.source_nulls[i]
             for j in range(len(target)):
                 if stage.agree:
                     share = of_target[j, i] * of_source[i, j]
                 else:
-                    share = np.float32(0.5) * (of_target[j, i] + of_source[i, j])
+                    share = _HALF * (of_target[j, i] + of_source[i, j])
                 if share > _NEGLIGIBLE:
                     counts.pairs[cells[i, j]] += share
         for j in range(len(target)):
@@ -62,7 +63,7 @@ def expect(
 @numba.njit(nogil=True, cache=True)
 def decide(
     text: Text, begin: int, end: int, table: PairTable, lexicon: Lexicon, jumps: Jumps, stage: Stage,
-    unused: Counts, space: Workspace, forward: IntArray, backward: IntArray,
+    space: Workspace, forward: IntArray, backward: IntArray,
 ) -> None:  # fmt: skip
     """The likeliest origin of every word of sentence pairs begin … end, or -1.
 
@@ -74,11 +75,8 @@ def decide(
         source, target = _sentence(text, row)
         if len(source) == 0 or len(target) == 0:
             continue
-        cells = space.cells[: len(source) * len(target)].reshape(len(source), len(target))
-        _find_cells(source, target, table, space.slots, space.chain, cells)
-        _posteriors(cells, source, target, lexicon, jumps, stage, unused.jumps, False, space)
-        of_target = space.target_posteriors[: cells.size].reshape(len(target), len(source))
-        of_source = space.source_posteriors[: cells.size].reshape(len(source), len(target))
+        cells = _find_cells(source, target, table, space)
+        of_target, of_source = _posteriors(cells, source, target, lexicon, jumps, stage, space.no_jumps, space)
         _choose(of_target, space.target_nulls, forward[text.target_offsets[row] - text.target_offsets[begin] :])
         _choose(of_source, space.source_nulls, backward[text.source_offsets[row] - text.source_offsets[begin] :])
 
@@ -100,14 +98,15 @@ def _sentence(text: Text, row: int) -> tuple[IntArray, IntArray]:
 
 
 @numba.njit(nogil=True, cache=True)
-def _find_cells(
-    source: IntArray, target: IntArray, table: PairTable, slots: IntArray, chain: IntArray, cells: IntArray
-) -> None:
-    """cells[i, j] = 1 + place of the pair (source[i], target[j]) in the table, or 0.
+def _find_cells(source: IntArray, target: IntArray, table: PairTable, space: Workspace) -> IntArray:
+    """(source, target) matrix: 1 + place of each word pair in the table, or 0.
 
-    `slots` (target_words) is all -1 on entry and on return; `chain` links equal words of the target. Reading a short
-    row and asking for each column whether it stands in the sentence is many times cheaper than searching the row.
+    Reading a short row and asking of each column whether it stands in the sentence is many times cheaper than
+    searching the row for each word. `slots` has the place of each word in the sentence, and is all -1 between calls;
+    `chain` leads on to the next place of the same word.
     """
+    slots, chain = space.slots, space.chain
+    cells = space.cells[: len(source) * len(target)].reshape(len(source), len(target))
     for j in range(len(target)):
         chain[j] = slots[target[j]]
         slots[target[j]] = j
@@ -125,6 +124,7 @@ def _find_cells(
                 cells[i, j] = _search(table.columns, first, last, target[j])
     for j in range(len(target)):
         slots[target[j]] = -1
+    return cells
 
 
 @numba.njit(nogil=True, cache=True)
@@ -143,37 +143,41 @@ def _search(columns: IntArray, first: int, last: int, word: int) -> int:
 @numba.njit(nogil=True, cache=True)
 def _posteriors(
     cells: IntArray, source: IntArray, target: IntArray, lexicon: Lexicon, jumps: Jumps, stage: Stage,
-    jump_counts: npt.NDArray[np.float64], count_jumps: bool, space: Workspace,
-) -> None:  # fmt: skip
-    """Fill target_posteriors (J, I), where each target word comes from, and source_posteriors (I, J), the reverse."""
+    jump_counts: DoubleArray, space: Workspace,
+) -> tuple[FloatArray, FloatArray]:  # fmt: skip
+    """(target, source) posteriors of where each target word comes from, and (source, target) ones of the reverse."""
     rows, columns = cells.shape
-    band = jumps.near.shape[1]
-    nulls = space.null_emissions
-    generated = space.emissions[: cells.size].reshape(columns, rows)
+    emissions = space.emissions[: cells.size].reshape(columns, rows)
     for i in range(rows):
         for j in range(columns):
-            generated[j, i] = lexicon.forward[cells[i, j]]
+            emissions[j, i] = lexicon.forward[cells[i, j]]
     for j in range(columns):
-        nulls[j] = lexicon.null_forward[target[j]]
-    posteriors = space.target_posteriors[: cells.size].reshape(columns, rows)
-    if stage.tension >= 0:
-        _diagonal_posteriors(generated, nulls, stage.tension, stage.null, posteriors, space.target_nulls)
-    else:
-        moves = space.moves[: (columns + 4) * (rows + band)].reshape(columns + 4, rows + band)
-        hmm_posteriors(generated, nulls, jumps.near[0], jumps.far[0], np.float32(stage.null), posteriors,
-                       space.target_nulls, jump_counts[0], count_jumps, moves)  # fmt: skip
-    generated = space.emissions[: cells.size].reshape(rows, columns)
+        space.null_emissions[j] = lexicon.null_forward[target[j]]
+    of_target = space.target_posteriors[: cells.size].reshape(columns, rows)
+    _one_direction(emissions, jumps.near[0], jumps.far[0], stage, of_target, space.target_nulls, jump_counts[0], space)
+    emissions = space.emissions[: cells.size].reshape(rows, columns)
     for i in range(rows):
-        nulls[i] = lexicon.null_backward[source[i]]
+        space.null_emissions[i] = lexicon.null_backward[source[i]]
         for j in range(columns):
-            generated[i, j] = lexicon.backward[cells[i, j]]
-    posteriors = space.source_posteriors[: cells.size].reshape(rows, columns)
+            emissions[i, j] = lexicon.backward[cells[i, j]]
+    of_source = space.source_posteriors[: cells.size].reshape(rows, columns)
+    _one_direction(emissions, jumps.near[1], jumps.far[1], stage, of_source, space.source_nulls, jump_counts[1], space)
+    return of_target, of_source
+
+
+@numba.njit(nogil=True, cache=True)
+def _one_direction(
+    emissions: FloatArray, near: FloatArray, far: float, stage: Stage, posteriors: FloatArray, nulls: FloatArray,
+    jump_counts: DoubleArray, space: Workspace,
+) -> None:  # fmt: skip
+    null: Any = np.float32(stage.null)  # a double here would make the whole computation double
     if stage.tension >= 0:
-        _diagonal_posteriors(generated, nulls, stage.tension, stage.null, posteriors, space.source_nulls)
-    else:
-        moves = space.moves[: (rows + 4) * (columns + band)].reshape(rows + 4, columns + band)
-        hmm_posteriors(generated, nulls, jumps.near[1], jumps.far[1], np.float32(stage.null), posteriors,
-                       space.source_nulls, jump_counts[1], count_jumps, moves)  # fmt: skip
+        _diagonal_posteriors(emissions, space.null_emissions, stage.tension, null, posteriors, nulls)
+        return
+    observations, states = emissions.shape
+    size = (observations + 4) * (states + len(near))
+    work = space.moves[:size].reshape(observations + 4, states + len(near))
+    hmm_posteriors(emissions, space.null_emissions, near, far, null, posteriors, nulls, jump_counts, work)
 
 
 @numba.njit(nogil=True, cache=True, fastmath=True)

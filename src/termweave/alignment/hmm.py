@@ -19,13 +19,13 @@ Floats = npt.NDArray[np.floating]
 @numba.njit(nogil=True, cache=True, fastmath=True)
 def hmm_posteriors(
     emissions: Floats, null_emissions: Floats, kernel: Floats, far: float, null: float,
-    posteriors: Floats, null_posteriors: Floats, jump_counts: Floats, count_jumps: bool, work: Floats,
+    posteriors: Floats, null_posteriors: Floats, jump_counts: Floats, work: Floats,
 ) -> None:  # fmt: skip
     """Posterior of every state for every observation, by the scaled forward-backward algorithm.
 
     emissions (observations, states), null_emissions (observations), kernel (2·width+1) and far: weights of the jumps,
     null: probability of generating from nothing. Fills posteriors (observations, states) and null_posteriors
-    (observations); adds expected jumps to jump_counts (2·width+2; the last for far jumps) if `count_jumps`.
+    (observations); adds expected jumps to jump_counts (2·width+2; the last for far jumps) unless that is empty.
     `work` holds at least observations + 4 rows of states + 2·width numbers.
     """
     observations, states = emissions.shape
@@ -51,13 +51,13 @@ def hmm_posteriors(
         for state in range(states):
             posteriors[time, state] *= scale
             totals[time, state] *= scale
-    _go_back(emissions, null_emissions, kernel, far, null, posteriors, null_posteriors, jump_counts, count_jumps, work)
+    _go_back(emissions, null_emissions, kernel, far, null, posteriors, null_posteriors, jump_counts, work)
 
 
 @numba.njit(nogil=True, cache=True, fastmath=True)
 def _go_back(
     emissions: Floats, null_emissions: Floats, kernel: Floats, far: float, null: float,
-    posteriors: Floats, null_posteriors: Floats, jump_counts: Floats, count_jumps: bool, work: Floats,
+    posteriors: Floats, null_posteriors: Floats, jump_counts: Floats, work: Floats,
 ) -> None:  # fmt: skip
     """The backward pass: turns forward weights into posteriors, in place."""
     observations, states = emissions.shape
@@ -77,7 +77,7 @@ def _go_back(
         for state in range(states):
             padded[width + state] = (1 - null) * scale * emissions[time, state] * future[state]
         _move(padded, kernel, far, states, -1, moved)
-        if count_jumps:
+        if len(jump_counts):
             _count_jumps(totals[time - 1], inverse, padded, kernel, far, states, jump_counts)
         stay = null * scale * null_emissions[time]
         for state in range(states):
@@ -144,4 +144,5 @@ def _count_jumps(
             mass += before[state] * inverse[state] * shifted[state]
         counts[width + jump] += mass * kernel[width + jump]
         distant -= mass
-    counts[2 * width + 1] += max(distant, 0) * far
+    if distant > 0:  # rounding may leave a trace below zero
+        counts[2 * width + 1] += distant * far

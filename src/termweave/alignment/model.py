@@ -86,6 +86,7 @@ class Workspace(NamedTuple):
     source_posteriors: FloatArray
     source_nulls: FloatArray
     moves: FloatArray
+    no_jumps: DoubleArray  # (2, 0), where jumps are not to be counted
 
 
 def text_of(source: RaggedArray, target: RaggedArray) -> Text:
@@ -123,4 +124,5 @@ def make_workspace(text: Text, target_words: int) -> Workspace:
         source_posteriors=np.empty(rows * columns, dtype=np.float32),
         source_nulls=np.empty(rows, dtype=np.float32),
         moves=np.empty((longest + 4) * (longest + band), dtype=np.float32),
+        no_jumps=np.empty((2, 0)),
     )

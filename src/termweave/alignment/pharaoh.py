@@ -1,4 +1,4 @@
-"""Pharaoh files: one line per sentence pair, links such as `0-0 1-2`, or `1p2` for links that are possible, not sure."""
+"""Pharaoh files: a line per sentence pair, with links such as `0-0 1-2`, or `1p2` for links possible but not sure."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Two one-sided alignments into one: grow-diag-final-and, intersection and union, compiled and for many sentences at once."""
+"""Two one-sided alignments into one: grow-diag-final-and, intersection, union; compiled, many sentences at a time."""
 
 from __future__ import annotations
 

@@ -7,17 +7,17 @@ import lzma
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TextIO
+from typing import Any, TextIO
 
 from termweave.errors import DataError
 
 
 @contextmanager
 def open_text(path: Path) -> Iterator[TextIO]:
-    """Open for reading; damaged or wrongly encoded files are reported as DataError wherever reading meets the damage."""
-    openers = {".gz": gzip.open, ".xz": lzma.open}
+    """Open for reading; damage and wrong encoding are reported as DataError wherever reading meets them."""
+    opener: Any = {".gz": gzip.open, ".xz": lzma.open}.get(path.suffix, open)
     try:
-        with openers.get(path.suffix, open)(path, "rt", encoding="utf-8", newline="\n") as file:
+        with opener(path, "rt", encoding="utf-8", newline="\n") as file:
             yield file
     except FileNotFoundError:
         raise DataError(f"{path}: no such file") from None

@@ -30,12 +30,12 @@ class _Vocabulary(dict[str, int]):
 class WordIds:
     """Writes the sentences of one side as word ids (int32 RaggedArray); only the vocabulary is held in memory.
 
-        with WordIds(folder / "source") as source, WordIds(folder / "target") as target:
-            for source_batch, target_batch in batches:
-                source.extend(source_batch)
-                target.extend(target_batch)
-        align_words(source.open(), target.open(), folder / "links", source_words=source.size,
-                    target_words=target.size, identical=identical_words(source, target))
+    with WordIds(folder / "source") as source, WordIds(folder / "target") as target:
+        for source_batch, target_batch in batches:
+            source.extend(source_batch)
+            target.extend(target_batch)
+    align_words(source.open(), target.open(), folder / "links", source_words=source.size,
+                target_words=target.size, identical=identical_words(source, target))
     """
 
     def __init__(self, path: Path) -> None:

@@ -7,7 +7,7 @@ token (embedding, adaptation) runs on the flat tokens, and only attention sees t
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields, replace
 from typing import Any, TypeVar
 
@@ -37,8 +37,8 @@ class ConstraintSide:
     home: Tensor
     number: Tensor
 
-    def to(self, device: torch.device) -> ConstraintSide:
-        return _moved(self, device)
+    def map(self, function: Callable[[Tensor], Tensor]) -> ConstraintSide:
+        return _mapped(self, function)
 
     def pad(self, flat: Tensor) -> Tensor:
         """(tokens, d) → (batch, width, d); empty slots hold zeros."""
@@ -60,10 +60,11 @@ class ConstraintTensors:
     target: ConstraintSide
     target_tokens: Tensor  # (batch, width): target ids in the padded layout, padding id where empty
 
+    def map(self, function: Callable[[Tensor], Tensor]) -> ConstraintTensors:
+        return ConstraintTensors(self.source.map(function), self.target.map(function), function(self.target_tokens))
+
     def to(self, device: torch.device) -> ConstraintTensors:
-        return ConstraintTensors(
-            self.source.to(device), self.target.to(device), self.target_tokens.to(device, non_blocking=True)
-        )
+        return self.map(lambda tensor: tensor.to(device, non_blocking=True))
 
 
 @dataclass(frozen=True)
@@ -78,16 +79,18 @@ class Batch:
     tokens: int  # target tokens that are not padding
     weight: float  # sum of `weights`
 
+    def map(self, function: Callable[[Tensor], Tensor]) -> Batch:
+        constraints = None if self.constraints is None else self.constraints.map(function)
+        return replace(_mapped(self, function), constraints=constraints)
+
     def to(self, device: torch.device) -> Batch:
-        moved = _moved(self, device)
-        if self.constraints is None:
-            return moved
-        return replace(moved, constraints=self.constraints.to(device))
+        return self.map(lambda tensor: tensor.to(device, non_blocking=True))
 
 
-def _moved(record: Record, device: torch.device) -> Record:
+def _mapped(record: Record, function: Callable[[Tensor], Tensor]) -> Record:
+    """A copy with a function applied to every tensor."""
     tensors: dict[str, Any] = {
-        entry.name: value.to(device, non_blocking=True)
+        entry.name: function(value)
         for entry in fields(record)
         if isinstance(value := getattr(record, entry.name), Tensor)
     }

@@ -20,6 +20,8 @@ from termweave.text.stopwords import is_content, is_punctuation
 from termweave.text.subwords import Subwords
 from termweave.text.words import Span, split_words
 
+_REMEMBERED = 200_000  # parts of text whose words, and words whose kind, a process keeps in mind from chunk to chunk
+
 
 class EncodingRules(NamedTuple):
     """What the worker processes need to know."""
@@ -104,7 +106,7 @@ def _encode_side(
     encoded = _encode_words(
         subwords,
         distinct,
-        [split_words(part, language) for part in distinct],
+        [_split_part(part, language) for part in distinct],
         subwords.encode_batch(distinct),
         language,
     )
@@ -183,7 +185,12 @@ class _WordTable(dict[str, int]):
         return number
 
 
-@functools.lru_cache(maxsize=200_000)
+@functools.lru_cache(maxsize=_REMEMBERED)
+def _split_part(part: str, language: str) -> list[Span]:
+    return split_words(part, language)
+
+
+@functools.lru_cache(maxsize=_REMEMBERED)
 def _word_flags(form: str, language: str) -> int:
     return CONTENT * is_content(form, language) + PUNCTUATION * is_punctuation(form)
 

@@ -2,48 +2,55 @@
 
 from __future__ import annotations
 
-import re
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
 
-from termweave.alignment import ALIGN_STEPS, LINK, align_words
+from termweave.alignment import ALIGN_STEPS, LINK, align_with_eflomal, align_words, store_pharaoh
 from termweave.config import AlignmentConfig
 from termweave.data.cleaning import RawPair
 from termweave.data.folder import SIDES, WORD, PairFolder, ragged_files
-from termweave.data.plan import PairPlan
+from termweave.data.plan import PairPlan, PlannedCorpus
 from termweave.data.readers import read_together
 from termweave.errors import DataError
 from termweave.progress import progress_bar
 from termweave.storage import RaggedArray, RaggedWriter, remove
 
 _MERGED_ROWS = 50_000  # rows written at a time
-_LINK_TEXT = re.compile(r"(\d+)-(\d+)")
 
 
-def read_given_links(source: Path, target: Path, links: Path, swapped: bool) -> Iterator[RawPair]:
-    """Tokenised pairs with their links, checked against the number of tokens."""
-    for number, (source_line, target_line, link_line) in enumerate(read_together(source, target, links), start=1):
-        row = _parse(link_line, f"{links}, line {number}")
-        if swapped:
-            row = [(second, first) for first, second in row]
-        sizes = len(source_line.split()), len(target_line.split())
-        for first, second in row:
-            if first >= sizes[0] or second >= sizes[1]:
-                raise DataError(
-                    f"{links}, line {number}: the link between words {first} and {second} leaves the sentence, which "
-                    f"has {sizes[0]} and {sizes[1]} words; words are counted from 0 and separated by white space"
-                )
-        yield RawPair(source_line, target_line, tuple(sorted(set(row))))
+def read_linked_corpus(planned: PlannedCorpus, folder: PairFolder) -> Iterator[RawPair]:
+    """Tokenised pairs with the links the user brought, turned into the order of languages of their folder."""
+    corpus = planned.corpus
+    folder.path.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=folder.path, prefix=".brought.") as name:
+        links = store_pharaoh(Path(corpus.links), Path(name) / "links")
+        count = 0
+        for count, (source, target) in enumerate(read_together(Path(corpus.source), Path(corpus.target)), start=1):
+            if count > len(links):
+                break
+            row: list[tuple[int, int]] = links[count - 1].tolist()
+            _check_row(row, source, target, f"{corpus.links}, line {count}")
+            if planned.swapped:
+                yield RawPair(target, source, tuple(sorted((second, first) for first, second in row)))
+            else:
+                yield RawPair(source, target, tuple(row))
+        if count != len(links):
+            raise DataError(f"{corpus.links} has {len(links):,} lines, but {corpus.source} has more or fewer")
 
 
-def _parse(line: str, where: str) -> list[tuple[int, int]]:
-    matches = [(item, _LINK_TEXT.fullmatch(item)) for item in line.split()]
-    for item, match in matches:
-        if match is None:
-            raise DataError(f"{where}: {item!r} is no link; write links as 0-0 1-2")
-    return [(int(match[1]), int(match[2])) for _, match in matches if match]
+def _check_row(row: list[tuple[int, int]], source: str, target: str, where: str) -> None:
+    if not row:
+        return
+    sizes = len(source.split()), len(target.split())
+    last = max(first for first, _ in row), max(second for _, second in row)
+    if last[0] >= sizes[0] or last[1] >= sizes[1]:
+        raise DataError(
+            f"{where}: links reach the words {last[0]} and {last[1]}, counted from 0, but the sentences have "
+            f"{sizes[0]} and {sizes[1]} words between white space"
+        )
 
 
 def compute_links(pair: PairPlan, settings: AlignmentConfig, threads: int) -> None:
@@ -66,8 +73,9 @@ def _align(folder: PairFolder, output: Path, settings: AlignmentConfig, threads:
     identical = np.array([numbers[1].get(word, -1) for word in numbers[0]], dtype=np.int32)
     sizes = {"source_words": len(numbers[0]), "target_words": len(numbers[1])}
     del numbers
+    aligner = align_with_eflomal if settings.method == "eflomal" else align_words
     with progress_bar(f"align {folder.name}", ALIGN_STEPS) as advance:
-        align_words(source, target, output, **sizes, identical=identical, threads=threads, advance=advance)
+        aligner(source, target, output, **sizes, identical=identical, threads=threads, advance=advance)
 
 
 def _read_vocabulary(path: Path) -> dict[str, int]:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import itertools
 import multiprocessing
+import multiprocessing.connection
 import os
+import threading
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ProcessPoolExecutor
@@ -36,7 +38,8 @@ def ordered_map(function: Callable[[Item], Result], items: Iterable[Item], worke
         yield from map(function, items)
         return
     pending: deque[Future[Result]] = deque()
-    pool = ProcessPoolExecutor(workers, mp_context=multiprocessing.get_context("spawn"))
+    context = multiprocessing.get_context("spawn")
+    pool = ProcessPoolExecutor(workers, mp_context=context, initializer=_end_with_parent)
     try:
         for item in items:
             pending.append(pool.submit(function, item))
@@ -48,6 +51,20 @@ def ordered_map(function: Callable[[Item], Result], items: Iterable[Item], worke
         raise DataError("a worker process died, probably for want of memory; lower data.workers") from None
     finally:
         pool.shutdown(wait=True, cancel_futures=True)
+
+
+def _end_with_parent() -> None:
+    """A worker whose parent was killed would wait for work for ever; a thread that waits for that end prevents it."""
+    parent = multiprocessing.parent_process()
+    if parent is None:
+        return
+    sentinel = parent.sentinel
+
+    def watch() -> None:
+        multiprocessing.connection.wait([sentinel])
+        os._exit(1)
+
+    threading.Thread(target=watch, daemon=True).start()
 
 
 def chunked(items: Iterable[Item], size: int) -> Iterator[list[Item]]:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from termweave.config import Config, CorpusConfig
-from termweave.data.folder import PairFolder, reverse
+from termweave.data.folder import TOKENIZER, PairFolder, reverse
 from termweave.data.parallel import worker_count
 from termweave.errors import ConfigError
 
@@ -56,7 +56,7 @@ class Plan:
 
     @property
     def tokenizer(self) -> Path:
-        return self.root / "tokenizer.model"
+        return self.root / TOKENIZER
 
     @property
     def languages(self) -> tuple[str, ...]:

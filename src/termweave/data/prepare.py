@@ -24,7 +24,7 @@ from termweave.data.measure import measured
 from termweave.data.plan import Plan, make_plan
 from termweave.data.steps import Counts
 from termweave.errors import ConfigError, DataError
-from termweave.storage import read_json, write_json
+from termweave.storage import read_json, remove, write_json
 
 _FUNCTIONS: dict[str, Callable[[Plan], Counts]] = {
     "clean": steps.clean,
@@ -104,8 +104,11 @@ class _Record:
             tree = read_json(plan.root / RECORD)
             done = {name: StepReport(name=name, **entry) for name, entry in tree["steps"].items()}
         except (DataError, KeyError, TypeError):
-            done = {}
-        return cls(plan, done)
+            tree, done = {}, {}
+        record = cls(plan, done)
+        if tree.get("directions") != list(plan.config.data.directions):
+            record._write()  # a direction may be added without any of the wanted steps changing
+        return record
 
     def find(self, name: str, key: str) -> StepReport | None:
         """The report of a step done with this key whose files are all there."""
@@ -196,11 +199,10 @@ def _file_hash(path: Path) -> str:
 
 
 def _remove_leftovers(plan: Plan) -> None:
-    """What a killed run left half written; nobody else writes here while we hold the lock."""
-    for folder in (plan.root, *(pair.folder.path for pair in plan.pairs)):
-        for partial in folder.glob(".*.partial*"):
-            if partial.is_file():
-                partial.unlink(missing_ok=True)
+    """What a killed run left half written, all under hidden names; nobody else writes here while we hold the lock."""
+    leftovers = [path for pair in plan.pairs for path in pair.folder.path.glob(".*")]
+    for path in (*plan.root.glob(".*.partial*"), *leftovers):
+        remove(path)
 
 
 @contextmanager

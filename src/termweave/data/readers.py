@@ -14,9 +14,6 @@ from pathlib import Path
 from typing import IO, Any
 from xml.etree.ElementTree import Element, ParseError
 
-import defusedxml.ElementTree
-from defusedxml.common import DefusedXmlException
-
 from termweave.errors import DataError
 
 _OPENERS: dict[str, Any] = {".gz": gzip.open, ".xz": lzma.open}
@@ -87,6 +84,8 @@ def read_tmx(path: Path, source: str, target: str) -> Iterator[tuple[str, str]]:
     "en" takes regional variants (en-US) too; of several, the first. Text inside highlighted passages is kept, codes of
     the document's own markup are left out.
     """
+    from defusedxml.common import DefusedXmlException  # here, so that plain text is read where it is not installed
+
     found: set[str] = set()
     count = 0
     with open_binary(path) as file:
@@ -110,6 +109,8 @@ def read_tmx(path: Path, source: str, target: str) -> Iterator[tuple[str, str]]:
 
 def _translation_units(file: IO[bytes]) -> Iterator[Element]:
     """Each `tu` element in turn; finished ones are thrown away, or the whole file would pile up in memory."""
+    import defusedxml.ElementTree
+
     body: Element | None = None
     for event, element in defusedxml.ElementTree.iterparse(file, events=("start", "end")):
         name = _local_name(element)

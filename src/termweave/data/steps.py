@@ -35,7 +35,7 @@ from termweave.data.folder import (
     WORD_SPAN,
     PairFolder,
 )
-from termweave.data.linking import compute_links, read_given_links
+from termweave.data.linking import compute_links, read_linked_corpus
 from termweave.data.parallel import chunked, ordered_map
 from termweave.data.plan import PairPlan, Plan, PlannedCorpus
 from termweave.data.readers import read_lines, read_tmx, read_together
@@ -110,15 +110,15 @@ class _GivenWriters:
 def _read_corpus(planned: PlannedCorpus, folder: PairFolder) -> Iterator[RawPair]:
     """The pairs of a corpus, turned into the order of languages of its folder."""
     corpus = planned.corpus
-    source, target = (corpus.target, corpus.source) if planned.swapped else (corpus.source, corpus.target)
     if corpus.tmx:
         for pair in read_tmx(Path(corpus.tmx), *folder.languages):
             yield RawPair(*pair)
-    elif not corpus.links:
-        for source_line, target_line in read_together(Path(source), Path(target)):
-            yield RawPair(source_line, target_line)
+    elif corpus.links:
+        yield from read_linked_corpus(planned, folder)
     else:
-        yield from read_given_links(Path(source), Path(target), Path(corpus.links), planned.swapped)
+        order = (corpus.target, corpus.source) if planned.swapped else (corpus.source, corpus.target)
+        for source, target in read_together(*map(Path, order)):
+            yield RawPair(source, target)
 
 
 def subwords(plan: Plan) -> Counts:

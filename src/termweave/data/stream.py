@@ -14,6 +14,7 @@ from dataclasses import dataclass
 
 import numpy as np
 import torch
+from torch import Tensor
 
 from termweave.config import SamplingConfig
 from termweave.constraints.code_switching import WordMarks, code_switch_tokens
@@ -136,6 +137,8 @@ class BatchStream:
         try:
             for epoch, planned in self.planned(position, stride):
                 batch = self.build(planned, epoch)
+                if torch.cuda.is_available():  # from pinned memory, copies to the GPU overlap with its work
+                    batch = batch.map(Tensor.pin_memory)
                 while not stop.is_set():
                     try:
                         built.put(batch, timeout=0.2)

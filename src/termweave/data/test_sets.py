@@ -4,21 +4,24 @@ from __future__ import annotations
 
 import tempfile
 from collections.abc import Iterable, Sequence
-from itertools import islice
+from itertools import chain, islice
 from pathlib import Path
 
-from termweave.alignment import LINK, align_words, read_pharaoh
+from termweave.alignment import LINK, WordIds, align_words, identical_words, read_pharaoh
 from termweave.constraints.evaluation_sets import (
     ConstraintSetOptions,
     ConstraintSetSummary,
     Link,
     make_constraint_set,
 )
-from termweave.data.folder import RECORD, SIDES, WORD, PairFolder, reverse
+from termweave.data.folder import RECORD, SIDES, PairFolder, reverse
+from termweave.data.parallel import chunked
 from termweave.data.readers import read_lines, read_together
 from termweave.errors import ConfigError, DataError
 from termweave.storage import RaggedArray, read_json
 from termweave.text.words import normalise, split_words
+
+_CHUNK = 5000  # sentence pairs whose words are held in memory at a time
 
 
 def make_test_constraints(
@@ -59,15 +62,27 @@ def learn_links(
 ) -> list[list[Link]]:
     """Links of the test lines, aligned together with the first `pairs` sentence pairs of a prepared corpus."""
     training = islice(_clean_text(prepared, languages), pairs)
-    text = [*training, *((normalise(source), normalise(target)) for source, target in lines)]
-    words = [_WordNumbers(language) for language in languages]
-    rows = [RaggedArray.from_rows([words[side].row(pair[side]) for pair in text], WORD) for side in (0, 1)]
-    with tempfile.TemporaryDirectory(dir=prepared) as folder:
-        output = Path(folder) / "links"
-        align_words(rows[0], rows[1], output, source_words=len(words[0].known), target_words=len(words[1].known))
-        found = RaggedArray.open(output, LINK)
-        first = len(text) - len(lines)
-        return [[(int(a), int(b)) for a, b in found[row].tolist()] for row in range(first, len(text))]
+    test = ((normalise(source), normalise(target)) for source, target in lines)
+    with tempfile.TemporaryDirectory(dir=prepared, prefix=".links.") as name:
+        folder = Path(name)
+        with WordIds(folder / "source") as source, WordIds(folder / "target") as target:
+            for chunk in chunked(chain(training, test), _CHUNK):
+                source.extend([_words(pair[0], languages[0]) for pair in chunk])
+                target.extend([_words(pair[1], languages[1]) for pair in chunk])
+        sides = source.open(), target.open()
+        align_words(
+            *sides,
+            folder / "links",
+            source_words=source.size,
+            target_words=target.size,
+            identical=identical_words(source, target),
+        )
+        links = RaggedArray.open(folder / "links", LINK)
+        return [links[row].tolist() for row in range(len(links) - len(lines), len(links))]
+
+
+def _words(text: str, language: str) -> list[str]:
+    return [text[start:end] for start, end in split_words(text, language)]
 
 
 def _clean_text(prepared: Path, languages: tuple[str, str]) -> Iterable[tuple[str, str]]:
@@ -80,19 +95,3 @@ def _clean_text(prepared: Path, languages: tuple[str, str]) -> Iterable[tuple[st
     folder = PairFolder(prepared, reverse(name) if swapped else name)
     for first, second in read_together(*(folder.text(side) for side in SIDES)):
         yield (second, first) if swapped else (first, second)
-
-
-class _WordNumbers:
-    """Numbers casefolded words in order of appearance."""
-
-    def __init__(self, language: str) -> None:
-        self.language = language
-        self.known: dict[str, int] = {}
-
-    def row(self, text: str) -> list[int]:
-        known = self.known
-        return [
-            known.setdefault(text[start:end].casefold(), len(known)) for start, end in split_words(text, self.language)
-        ]
-
-

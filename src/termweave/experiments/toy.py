@@ -322,18 +322,18 @@ keep = 2
 average = 1
 
 [training.stage1]
-steps = 700
+steps = 500
 learning_rate = 2e-3
 warmup = 100
 
 [training.stage2]
-steps = 500
+steps = 400
 learning_rate = 2e-3
 warmup = 50
 
 [validation]
 file = "{folder}/valid.all.jsonl"
-every = 400
+every = 250
 sentences = 100
 beam = 1
 """

@@ -67,6 +67,7 @@ class _Window:
     likelihood: Tensor | None = None
     weight: float = 0.0
     tokens: int = 0
+    steps: int = 0
     started: float = field(default_factory=time.monotonic)
 
     def add(self, loss: Tensor, likelihood: Tensor, batch: Batch) -> None:
@@ -159,6 +160,7 @@ class StageTrainer:
             parameters["lr"] = learning_rate(self.stage, self.step)
         self.optimiser.step()
         self.optimiser.zero_grad(set_to_none=True)
+        window.steps += 1
         return bool(stopping > 0)
 
     def _synchronised(self, last: bool) -> Any:
@@ -176,13 +178,15 @@ class StageTrainer:
         sums = torch.cat([sums, torch.tensor([window.weight, window.tokens], dtype=torch.float64)])
         sums = self.group.sum(sums.to(self.group.device) if self.group.count > 1 else sums)
         loss, likelihood, weight, tokens = sums.tolist()
+        seconds = time.monotonic() - window.started
         record = {
             "stage": self.name,
             "step": self.step,
             "loss": loss / weight,
             "nll": likelihood / weight,
             "rate": learning_rate(self.stage, self.step),
-            "tokens_per_second": round(tokens / (time.monotonic() - window.started)),
+            "tokens_per_second": round(tokens / seconds),
+            "steps_per_second": round(window.steps / seconds, 3),
         }
         if not record["loss"] < float("inf"):
             raise TrainingError(

@@ -1,0 +1,187 @@
+"""The first real run, De→En: what `docs/results/first-run.md` reports, measured here and rendered from JSON.
+
+    python benchmarks/first_run.py links    CONFIG            # on any machine: word links of dev.europarl
+    python benchmarks/first_run.py train    CONFIG stage1 --seconds 480
+    python benchmarks/first_run.py train    CONFIG copy --steps 3000
+    python benchmarks/first_run.py evaluate CONFIG vanilla copy …
+    python benchmarks/first_run.py render
+
+`train stage1` finds out how many steps fit into the seconds it is given and trains exactly so many, with the end of
+the schedule where it belongs. The other systems are `vanilla` (stage 1 continued), `paper`, `released` and `copy`, all
+started from the same stage 1 and trained for as many steps.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import platform
+import time
+from pathlib import Path
+
+import torch
+
+from termweave import storage
+from termweave.config import Config, load_config
+from termweave.constraints.evaluation_sets import ConstraintSetOptions, make_constraint_set, read_constraint_set
+from termweave.data.readers import read_together
+from termweave.data.test_sets import learn_links, make_test_constraints
+from termweave.decoding.translator import Translator
+from termweave.evaluation.scores import evaluate
+from termweave.training.stages import train
+
+RESULTS = Path("docs/results/first-run")
+SYSTEMS = {
+    "vanilla": ["model.attention=false", "model.output=false"],
+    "paper": ["model.variant=paper"],
+    "released": ["model.variant=released"],
+    "copy": ["model.variant=copy"],
+}
+OPTIONS = ConstraintSetOptions("de", "en", seed=1)
+
+
+def run_folder(config: Config) -> Path:
+    return Path(config.training.folder).parent
+
+
+def learn_dev_links(config: Config, text: Path, pairs: int) -> None:
+    lines = list(read_together(text / "dev.europarl.de.xz", text / "dev.europarl.en.xz"))
+    rows = learn_links(lines, Path(config.data.folder), ("de", "en"), pairs)
+    storage.write_json(text / "dev.europarl.links.json", rows)
+
+
+def stage_model(config: Config, system: str) -> Path:
+    stage = "stage1" if system == "stage1" else "stage2"
+    return run_folder(config) / system / stage / "final"
+
+
+def train_system(path: Path, system: str, seconds: float, steps: int, device: str, extra: list[str]) -> None:
+    """One system; with `seconds`, first a probe of the speed, then as many steps as fit."""
+    started = time.monotonic()
+    base = load_config(path, extra)
+    folder = run_folder(base) / system
+    stage = "stage1" if system == "stage1" else "stage2"
+    settings = [*extra, f'training.folder="{folder}"', 'validation.file=""']
+    if system != "stage1":
+        settings += [*SYSTEMS[system], f'training.start_from="{stage_model(base, "stage1")}"']
+    if seconds:
+        probe = seconds / 4
+        train(load_config(path, settings), stage=stage[-1], device=device, max_seconds=probe)  # type: ignore[arg-type]
+        steps = steps_that_fit(folder / stage / "log.jsonl", seconds - (time.monotonic() - started) - 10)
+    if steps:
+        settings.append(f"training.{stage}.steps={steps}")
+    config = load_config(path, settings)
+    result = train(config, stage=stage[-1], device=device)  # type: ignore[arg-type]
+    log = [json.loads(line) for line in (folder / stage / "log.jsonl").read_text().splitlines()]
+    record = {
+        "system": system,
+        "steps": log[-1]["step"],
+        "target_tokens_per_second": sorted(row["tokens_per_second"] for row in log)[len(log) // 2],
+        "steps_per_second": sorted(row["steps_per_second"] for row in log)[len(log) // 2],
+        "first_loss": log[0]["loss"],
+        "last_loss": log[-1]["loss"],
+        "wall_seconds": round(time.monotonic() - started),
+        "device": torch.cuda.get_device_name() if torch.cuda.is_available() else platform.processor() or "CPU",
+        "torch": torch.__version__,
+        "model": str(result.model),
+    }
+    storage.write_json(RESULTS / f"train.{system}.json", record)
+    print(json.dumps(record))
+
+
+def steps_that_fit(log: Path, seconds: float) -> int:
+    rows = [json.loads(line) for line in log.read_text().splitlines()]
+    # The first windows hold compilation; the median of the rest is the speed.
+    rates = sorted(row["steps_per_second"] for row in rows[len(rows) // 3 :])
+    return int(rows[-1]["step"] + seconds * rates[len(rates) // 2] * 0.97) // 100 * 100
+
+
+def make_sets(config: Config, text: Path, device: str, batch_tokens: int) -> Path:
+    """`all` and `hard` of both test sets; hard is what the vanilla model's greedy output does not contain."""
+    folder = run_folder(config) / "sets"
+    vanilla = Translator.load(stage_model(config, "vanilla"), device)
+    rwth, europarl = text / "test.rwth508", text / "dev.europarl"
+    lines = list(read_together(Path(f"{europarl}.de.xz"), Path(f"{europarl}.en.xz")))
+    columns = [line[0] for line in lines], [line[1] for line in lines]
+    links = storage.read_json(text / "dev.europarl.links.json")
+    for kind in ("all", "hard"):
+        against: dict[str, Path | None] = {"rwth508": None, "europarl": None}
+        if kind == "hard":
+            for name in against:
+                against[name] = folder / f"{name}.greedy"
+                sources = [row.source for row in read_constraint_set(folder / f"{name}.all.jsonl")]
+                outputs = vanilla.translate(sources, beam=1, batch_tokens=batch_tokens)
+                storage.write_text(folder / f"{name}.greedy", "".join(f"{output}\n" for output in outputs))
+        names = [Path(f"{rwth}.{end}") for end in ("de", "en", "links")]
+        output = folder / f"rwth508.{kind}.jsonl"
+        make_test_constraints(names[0], names[1], output, OPTIONS, links=names[2], hard_against=against["rwth508"])
+        greedy = against["europarl"]
+        hard = greedy.read_text(encoding="utf-8").splitlines() if greedy else None
+        output = folder / f"europarl.{kind}.jsonl"
+        make_constraint_set(output, *columns, links, OPTIONS, tokenised=False, hard_against=hard)
+    return folder
+
+
+def evaluate_systems(config: Config, systems: list[str], text: Path, device: str, batch_tokens: int) -> None:
+    folder = make_sets(config, text, device, batch_tokens)
+    for system in systems:
+        translator = Translator.load(stage_model(config, system), device)
+        for name in ("rwth508", "europarl"):
+            evaluate_test_set(translator, system, name, folder, batch_tokens)
+
+
+def evaluate_test_set(translator: Translator, system: str, name: str, folder: Path, batch_tokens: int) -> None:
+    outputs: dict[str, list[str]] = {}
+    for kind in ("none", "all", "hard"):
+        rows = read_constraint_set(folder / f"{name}.{'all' if kind == 'none' else kind}.jsonl")
+        given = system not in ("vanilla", "stage1") and kind != "none"
+        if given or not outputs:
+            started = time.monotonic()
+            results = translator.translate(
+                [row.source for row in rows],
+                [row.constraints if given else () for row in rows],
+                beam=4,
+                batch_tokens=batch_tokens,
+            )
+            seconds = time.monotonic() - started
+            outputs[kind] = [result.text for result in results]
+        else:
+            outputs[kind] = outputs["none"]
+        provenance = {"model": system, "set": f"{name}.{kind}", "beam": "4", "seed": str(OPTIONS.seed)}
+        scores = evaluate(outputs[kind], rows, "en", provenance).to_json()
+        record = {"system": system, "test_set": name, "constraints_given": kind, "seconds": round(seconds, 1)} | scores
+        storage.write_json(RESULTS / f"{system}.{name}.{kind}.json", record)
+        csr = scores["csr_phrase_level"]
+        print(f"{system:9} {name:9} {kind:5} BLEU {scores['bleu']:.2f} CSR {csr:.2f} ({seconds:.1f} s)", flush=True)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("what", choices=["links", "train", "evaluate", "render"])
+    parser.add_argument("config", type=Path, nargs="?", default=Path("configs/de-en.toml"))
+    parser.add_argument("systems", nargs="*", help="stage1, vanilla, paper, released, copy")
+    parser.add_argument("--text", type=Path, default=Path("carry/de-en"), help="folder of the test sets")
+    parser.add_argument("--seconds", type=float, default=0.0, help="train as many steps as fit")
+    parser.add_argument("--steps", type=int, default=0, help="train so many steps")
+    parser.add_argument("--pairs", type=int, default=450_000, help="training pairs aligned with dev.europarl")
+    parser.add_argument("--device", default="auto")
+    parser.add_argument("--batch-tokens", type=int, default=16384)
+    parser.add_argument("--set", dest="settings", action="append", default=[], metavar="KEY=VALUE")
+    options = parser.parse_args()
+    if options.what == "render":
+        from render_first_run import render
+
+        render(RESULTS, Path("docs/results/first-run.md"))
+        return
+    config = load_config(options.config, options.settings)
+    if options.what == "links":
+        learn_dev_links(config, options.text, options.pairs)
+    elif options.what == "train":
+        for system in options.systems:
+            train_system(options.config, system, options.seconds, options.steps, options.device, options.settings)
+    else:
+        evaluate_systems(config, options.systems, options.text, options.device, options.batch_tokens)
+
+
+if __name__ == "__main__":
+    main()

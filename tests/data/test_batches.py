@@ -1,0 +1,141 @@
+"""Laying out ragged rows and constraints, against loops that do the same one by one."""
+
+from __future__ import annotations
+
+import numpy as np
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from termweave.data.batches import (
+    FLAT_MULTIPLE,
+    WIDTH_MULTIPLE,
+    constraint_side,
+    constraint_tensors,
+    constraints_from_ids,
+    gather_rows,
+    pad_rows,
+    ranges,
+    round_up,
+)
+from termweave.storage import RaggedArray
+
+PADDING = 0
+PHRASE = st.lists(st.integers(1, 99), min_size=1, max_size=5)
+SENTENCES = st.lists(st.lists(PHRASE, max_size=4), min_size=1, max_size=6)
+RAGGED = st.lists(st.lists(st.integers(1, 99), max_size=6), min_size=1, max_size=6)
+
+relaxed = settings(deadline=None, max_examples=100)
+
+
+def numbers(values: list[int]) -> np.ndarray:
+    return np.array(values, dtype=np.int64)
+
+
+@relaxed
+@given(st.lists(st.tuples(st.integers(0, 50), st.integers(0, 6)), max_size=8))
+def test_ranges(pairs):
+    starts, lengths = numbers([start for start, _ in pairs]), numbers([length for _, length in pairs])
+    expected = [index for start, length in pairs for index in range(start, start + length)]
+    assert ranges(starts, lengths).tolist() == expected
+
+
+@relaxed
+@given(rows=RAGGED, more=st.integers(0, 3))
+def test_pad_rows(rows, more):
+    width = max(map(len, rows)) + more
+    values = numbers([value for row in rows for value in row])
+    padded = pad_rows(values, numbers([len(row) for row in rows]), width, -7)
+    assert padded.tolist() == [row + [-7] * (width - len(row)) for row in rows]
+
+
+@relaxed
+@given(rows=RAGGED, data=st.data())
+def test_gather_rows(rows, data):
+    chosen = data.draw(st.lists(st.integers(0, len(rows) - 1), max_size=6))
+    values, lengths = gather_rows(RaggedArray.from_rows(rows, np.uint16), numbers(chosen))
+    assert values.tolist() == [value for row in chosen for value in rows[row]]
+    assert lengths.tolist() == [len(rows[row]) for row in chosen]
+    assert values.dtype == np.int64  # what torch looks embeddings up by
+
+
+def side(sentences: list[list[list[int]]]):
+    phrases = [phrase for sentence in sentences for phrase in sentence]
+    return constraint_side(
+        numbers([token for phrase in phrases for token in phrase]),
+        numbers([len(phrase) for phrase in phrases]),
+        numbers([len(sentence) for sentence in sentences]),
+    )
+
+
+@relaxed
+@given(SENTENCES)
+def test_constraint_side(sentences):
+    laid_out = side(sentences)
+    flat = [
+        (token, position, row, slot, number)
+        for row, sentence in enumerate(sentences)
+        for slot, (token, position, number) in enumerate(
+            (token, position, number)
+            for number, phrase in enumerate(sentence, start=1)
+            for position, token in enumerate(phrase)
+        )
+    ]
+    batch, width = laid_out.number.shape
+    longest = max(sum(map(len, sentence)) for sentence in sentences)
+    assert batch == len(sentences)
+    assert width == round_up(max(longest, 1), WIDTH_MULTIPLE)
+    filler = len(laid_out.ids) - len(flat)
+    assert 0 <= filler < FLAT_MULTIPLE or not flat
+    assert len(laid_out.ids) % FLAT_MULTIPLE == 0
+    assert laid_out.ids.tolist() == [entry[0] for entry in flat] + [0] * filler
+    assert laid_out.positions.tolist() == [entry[1] for entry in flat] + [0] * filler
+    assert laid_out.home.tolist() == [entry[2] * width + entry[3] for entry in flat] + [batch * width] * filler
+    expected = np.zeros((batch, width), dtype=int)
+    for _, _, row, slot, number in flat:
+        expected[row, slot] = number
+    assert laid_out.number.tolist() == expected.tolist()
+
+
+@relaxed
+@given(SENTENCES)
+def test_packing_undoes_padding(sentences):
+    laid_out = side(sentences)
+    tokens = sum(len(phrase) for sentence in sentences for phrase in sentence)
+    flat = torch.arange(1.0, len(laid_out.ids) + 1).unsqueeze(1).expand(-1, 3).contiguous()
+    padded = laid_out.pad(flat)
+    assert torch.equal(laid_out.pack(padded)[:tokens], flat[:tokens])
+    # Filler tokens, whose vectors are not zero, have left no trace in empty slots.
+    assert torch.equal(padded[..., 0] != 0, laid_out.number > 0)
+
+
+@relaxed
+@given(SENTENCES)
+def test_target_tokens_stand_in_their_slots(sentences):
+    laid_out = side(sentences)
+    tokens = constraint_tensors(laid_out, laid_out, PADDING).target_tokens
+    for row, sentence in enumerate(sentences):
+        expected = [token for phrase in sentence for token in phrase]
+        assert tokens[row].tolist() == expected + [PADDING] * (tokens.shape[1] - len(expected))
+
+
+def test_constraints_from_ids():
+    sentences = [[([5, 6], [8])], [], [([7], [9, 10, 11]), ([5], [12])]]
+    tensors = constraints_from_ids(sentences, PADDING)
+    assert tensors is not None
+    assert tensors.source.number.tolist() == [[1, 1, 0, 0, 0, 0, 0, 0], [0] * 8, [1, 2, 0, 0, 0, 0, 0, 0]]
+    assert tensors.target.number.tolist() == [[1, 0, 0, 0, 0, 0, 0, 0], [0] * 8, [1, 1, 1, 2, 0, 0, 0, 0]]
+    assert tensors.target_tokens[2].tolist() == [9, 10, 11, 12, 0, 0, 0, 0]
+    assert tensors.source.ids[:4].tolist() == [5, 6, 7, 5]
+    assert tensors.target.positions[:5].tolist() == [0, 0, 1, 2, 0]
+    assert constraints_from_ids([[], []], PADDING) is None
+
+
+def test_moving_a_batch_moves_all_of_it(make_batch):
+    batch = make_batch([[5, 6]], [[7]], [[([5], [7])]]).to(torch.device("meta"))
+    assert batch.constraints is not None
+    parts = [batch, batch.constraints, batch.constraints.source, batch.constraints.target]
+    tensors = [value for part in parts for value in vars(part).values() if isinstance(value, torch.Tensor)]
+    assert len(tensors) == 4 + 1 + 4 + 4
+    assert all(tensor.device.type == "meta" for tensor in tensors)
+    assert batch.tokens == 2

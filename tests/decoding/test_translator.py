@@ -1,0 +1,119 @@
+"""`Translator` between text and search: order, batches, constraints per sentence, wrong arguments."""
+
+from __future__ import annotations
+
+import pytest
+
+from termweave import Constraint, Translation, Translator
+from termweave.errors import CheckpointError, ConfigError, ConstraintError, DataError
+
+SENTENCES = [
+    "der alte Müller",
+    "ein Haus am Fluss verkauft Mehl",
+    "Mehl",
+    "der Fluss",
+    "ein alter Müller verkauft ein altes Haus am alten Fluss",
+]
+HOUSE = [Constraint("Haus", "house")]
+
+
+@pytest.fixture(scope="module")
+def translator(make_folder) -> Translator:
+    return Translator.load(make_folder("de-en"), "cpu")
+
+
+@pytest.fixture(scope="module")
+def both_ways(make_folder) -> Translator:
+    return Translator.load(str(make_folder("de-en", "en-de")), "cpu")
+
+
+def same(first: list[Translation], second: list[Translation]) -> None:
+    assert [result.text for result in first] == [result.text for result in second]
+    assert [result.score for result in first] == pytest.approx([result.score for result in second], abs=1e-4)
+
+
+def test_the_order_of_the_sentences_is_kept(translator):
+    results = translator.translate(SENTENCES)
+    assert len({result.score for result in results}) == len(SENTENCES)  # so that a wrong order would show
+    backwards = translator.translate(SENTENCES[::-1])
+    same(results, backwards[::-1])
+    assert str(results[0]) == results[0].text
+
+
+@pytest.mark.parametrize("batch_tokens", [1, 16, 4096])
+def test_batches_change_nothing(translator, batch_tokens):
+    constraints = [[], HOUSE, [], [], HOUSE]
+    alone = [translator.translate([s], [c])[0] for s, c in zip(SENTENCES, constraints, strict=True)]
+    same(translator.translate(SENTENCES, constraints, batch_tokens=batch_tokens), alone)
+
+
+def test_constraints_reach_their_own_sentence_only(translator):
+    plain = translator.translate(SENTENCES)
+    results = translator.translate(SENTENCES, [[], HOUSE, [], [], []])
+    same(results[:1] + results[2:], plain[:1] + plain[2:])
+    assert results[1].score != pytest.approx(plain[1].score, abs=1e-4)
+    same(translator.translate(SENTENCES, [[]] * 5), plain)
+
+
+def test_empty_sentences_stay_in_their_place(translator):
+    results = translator.translate(["", SENTENCES[0], "   ", "\u200b", SENTENCES[3]])
+    assert [result for index, result in enumerate(results) if index in (0, 2, 3)] == [Translation("", 0.0)] * 3
+    same([results[1], results[4]], translator.translate([SENTENCES[0], SENTENCES[3]]))
+    assert translator.translate([]) == []
+
+
+def test_the_same_text_in_another_unicode_form_is_the_same_sentence(translator):
+    same(translator.translate(["der alte Mu\u0308ller"]), translator.translate(["der alte Müller"]))
+
+
+def test_beam_and_length_penalty_are_passed_on(translator):
+    wide, narrow = translator.translate(SENTENCES, beam=6), translator.translate(SENTENCES, beam=1)
+    assert sum(w.score for w in wide) >= sum(n.score for n in narrow) - 1e-4
+    assert translator.translate(SENTENCES, length_penalty=0.0) != narrow
+
+
+def test_a_model_of_several_directions_must_be_told_which(both_ways):
+    with pytest.raises(ConfigError, match="no direction was given; choose one of: de-en, en-de"):
+        both_ways.translate(SENTENCES)
+    with pytest.raises(ConfigError, match="does not translate de-fr; choose one of: de-en, en-de"):
+        both_ways.translate(SENTENCES, direction="de-fr")
+    into_english = both_ways.translate(SENTENCES, direction="de-en")
+    into_german = both_ways.translate(SENTENCES, direction="en-de")
+    assert into_english != into_german  # the tag reaches the model
+
+
+def test_a_model_of_one_direction_refuses_others(translator):
+    same(translator.translate(SENTENCES, direction="de-en"), translator.translate(SENTENCES))
+    with pytest.raises(ConfigError, match="does not translate en-de; choose one of: de-en"):
+        translator.translate(SENTENCES, direction="en-de")
+
+
+def test_wrong_arguments_are_explained(translator):
+    with pytest.raises(DataError, match=r"write translate\(\[sentence\]\)"):
+        translator.translate("der Fluss")
+    with pytest.raises(ConstraintError, match="2 sentences but constraints for 1"):
+        translator.translate(["a", "b"], [HOUSE])
+    with pytest.raises(ConstraintError, match="sentence 2: expected a Constraint, got"):
+        translator.translate(["a", "b"], [[], [("Haus", "house")]])
+    with pytest.raises(ConstraintError, match="sentence 1: .*one list of constraints"):
+        translator.translate(["das Haus"], HOUSE)
+    with pytest.raises(DataError, match=r"sentence 2 has \d+ subwords, the limit is 1022; split it first"):
+        translator.translate(["a", "Haus " * 1200])
+    with pytest.raises(ConstraintError, match="over-long side"):
+        translator.translate(["a"], [[Constraint("Haus", "house " * 1200)]])
+    with pytest.raises(ConstraintError, match="empty"):
+        translator.translate(["a"], [[Constraint("\u200b", "house")]])
+    with pytest.raises(ConfigError, match="beam: must be at least 1"):
+        translator.translate(["a"], beam=0)
+
+
+def test_loading_what_is_no_model(tmp_path, make_folder):
+    with pytest.raises(CheckpointError, match="is not a model folder"):
+        Translator.load(tmp_path)
+    with pytest.raises(ConfigError, match="unknown device 'toaster'"):
+        Translator.load(make_folder("de-en"), "toaster")
+
+
+def test_special_tokens_never_show(both_ways):
+    for result in both_ways.translate(SENTENCES, direction="en-de", beam=8):
+        assert not any(mark in result.text for mark in ("<2de>", "<2en>", "<s>", "</s>", "<pad>"))

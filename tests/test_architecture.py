@@ -1,0 +1,65 @@
+"""The order of the packages: a package imports only from those above it, and nothing is imported for its side effects."""
+
+from __future__ import annotations
+
+import ast
+from pathlib import Path
+
+import pytest
+
+SOURCE = Path(__file__).parents[1] / "src" / "termweave"
+ORDER = (
+    "errors",
+    "storage",
+    "progress",
+    "config",
+    "text",
+    "alignment",
+    "constraints",
+    "data",
+    "model",
+    "decoding",
+    "evaluation",
+    "training",
+    "experiments",
+    "cli",
+)
+FILES = sorted(SOURCE.rglob("*.py"))
+
+
+def imported_parts(tree: ast.AST) -> set[str]:
+    """First name below `termweave` of everything a module imports, also inside functions."""
+    parts = set()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            names = [alias.name for alias in node.names]
+        elif isinstance(node, ast.ImportFrom):
+            names = [f"{node.module}.{alias.name}" for alias in node.names]
+        else:
+            continue
+        parts |= {name.split(".")[1] for name in names if name.startswith("termweave.")}
+    return parts
+
+
+def test_every_package_has_its_place_in_the_order():
+    found = {path.relative_to(SOURCE).parts[0].removesuffix(".py") for path in FILES}
+    assert found - {"__init__", "__main__"} == set(ORDER)
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: path.relative_to(SOURCE).as_posix())
+def test_packages_import_only_downwards(path: Path):
+    here = path.relative_to(SOURCE).parts[0].removesuffix(".py")
+    if here in ("__init__", "__main__"):
+        return
+    allowed = set(ORDER[: ORDER.index(here) + 1]) | {"__version__"}
+    wrong = imported_parts(ast.parse(path.read_text(encoding="utf-8"))) - allowed
+    assert not wrong, f"{path.name} imports {', '.join(sorted(wrong))}, which come after {here}"
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: path.relative_to(SOURCE).as_posix())
+def test_files_and_functions_stay_readable(path: Path):
+    text = path.read_text(encoding="utf-8")
+    assert text.count("\n") <= 450, "split the file: it holds two things"
+    for node in ast.walk(ast.parse(text)):
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            assert (node.end_lineno or 0) - node.lineno < 70, f"{node.name} is too long: give its steps names"
