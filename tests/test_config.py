@@ -166,7 +166,7 @@ def test_a_missing_key_is_named(write):
     assert "data.folder is missing" in refused(write(SMALLEST.replace('folder = "prepared"', "")))
     assert "training is missing" in refused(write(SMALLEST.partition("[training]")[0]))
     assert "corpora is missing" in refused(write(SMALLEST.replace("[[corpora]]", "[[test_sets]]")))
-    assert "training.stage1.steps is missing" in refused(write(SMALLEST), "training.stage1.warmup=5")
+    assert "test_sets[0].target is missing" in refused(write(SMALLEST), "test_sets=[{source='a'}]")
 
 
 def test_errors_name_the_file(write, tmp_path):
@@ -187,8 +187,16 @@ def test_overrides_replace_single_keys_at_any_depth(write):
     )
     assert config.model.heads == 4
     assert config.training.stage1 == StageConfig(steps=9, warmup=3)
-    assert config.training.stage2 == StageConfig(steps=2)
+    assert config.training.stage2.steps == 2
     assert config.data.folder == "elsewhere"  # a bare word is text
+
+
+def test_a_table_given_in_part_keeps_the_defaults_of_its_place(write):
+    config = load_config(write(SMALLEST + "\n[training.stage2]\nsteps = 7\n"), ["training.stage1.warmup=3"])
+    defaults = TrainingConfig(folder="model")
+    assert config.training.stage2 == dataclasses.replace(defaults.stage2, steps=7)
+    assert config.training.stage1 == dataclasses.replace(defaults.stage1, warmup=3)
+    assert defaults.stage1.learning_rate != defaults.stage2.learning_rate
 
 
 def test_an_override_must_be_a_pair_and_reach_a_table(write):

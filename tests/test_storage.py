@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import tempfile
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
@@ -104,7 +105,7 @@ def test_ragged_rows_survive_the_disk(rows, cuts):
         path = Path(folder) / "deep" / "rows"
         edges = [0, *sorted(min(cut, len(rows)) for cut in cuts), len(rows)]
         with RaggedWriter(path, np.uint16) as writer:
-            for start, end in zip(edges[:-1], edges[1:], strict=True):
+            for start, end in pairwise(edges):
                 part = rows[start:end]
                 values = np.array([value for row in part for value in row], dtype=np.int64)
                 writer.extend(values, np.array([len(row) for row in part], dtype=np.int64))

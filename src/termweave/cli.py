@@ -27,7 +27,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     help="Neural machine translation that keeps to a glossary.\n\n"
     "Train a model with three commands: `termweave prepare CONFIG`, `termweave train CONFIG`, "
-    "`termweave evaluate MODEL SET`. `termweave toy` shows all of it on a small corpus.",
+    "`termweave evaluate SET --model MODEL`. `termweave toy` shows all of it on a small corpus.",
 )
 
 ConfigPath = Annotated[Path, typer.Argument(metavar="CONFIG.toml", help="Configuration file; see docs/prepare.md.")]
@@ -224,11 +224,13 @@ def translate(
 
     `termweave translate MODEL --set hard.jsonl --output hard.out`
     """
-    from termweave.decoding.requests import read_requests
+    from termweave.decoding.requests import add_terms, parse_term, read_requests
     from termweave.decoding.translator import Translator
 
-    sentences, wanted = read_requests(source, constraint_set, term or [], with_constraints=not no_constraints)
+    terms = [parse_term(text) for text in term or []]
+    sentences, wanted = read_requests(source, constraint_set, with_constraints=not no_constraints)
     translator = Translator.load(model, device)
+    add_terms(sentences, wanted, terms, (direction or translator.directions[0]).partition("-")[0])
     results = translator.translate(
         sentences, wanted, direction=direction, beam=beam, batch_tokens=batch_tokens, progress=True
     )
@@ -279,7 +281,10 @@ def toy(
     folder: Annotated[Path, typer.Argument(help="Where everything is written.")] = Path("runs/toy"),
     seed: Annotated[int, typer.Option(help="Same seed, same corpus.")] = 1,
 ) -> None:
-    """Show the whole path on a small corpus of our own: prepare, train both stages, compare. Minutes on two cores."""
+    """Show the whole path on a small corpus of our own: prepare, train both stages, compare. Minutes on two cores.
+
+    Example: `termweave toy runs/toy`
+    """
     from termweave.experiments.demo import run_demo
 
     run_demo(folder, seed)

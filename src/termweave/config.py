@@ -281,7 +281,9 @@ def from_tree(kind: type[Settings], tree: Any, where: str = "") -> Settings:
     for entry in fields.values():
         if entry.name not in tree and _is_required(entry):
             raise ConfigError(f"{where}{entry.name} is missing")
-    values = {key: _convert(hints[key], value, f"{where}{key}") for key, value in tree.items()}
+    values = {
+        key: _convert(hints[key], _with_defaults(fields[key], value), f"{where}{key}") for key, value in tree.items()
+    }
     try:
         return kind(**values)
     except ConfigError as error:
@@ -300,6 +302,13 @@ def to_tree(settings: Any) -> dict[str, Any]:
     """The reverse of `from_tree`."""
     tree: dict[str, Any] = dataclasses.asdict(settings)
     return tree
+
+
+def _with_defaults(entry: dataclasses.Field[Any], value: Any) -> Any:
+    """A table given in part keeps the other defaults of its place: those of stage 2 differ from those of stage 1."""
+    if isinstance(value, dict) and entry.default_factory is not dataclasses.MISSING:
+        return {**to_tree(entry.default_factory()), **value}
+    return value
 
 
 def _is_required(entry: dataclasses.Field[Any]) -> bool:

@@ -79,7 +79,8 @@ def test_very_long_sentences_are_aligned_at_their_beginning(tmp_path: Path, inve
     pairs = invent_text(300)
     long = np.random.default_rng(0).integers(5, WORDS, size=3000)
     links = align(tmp_path / "links", [*(p[0] for p in pairs), long], [*(p[1] for p in pairs), long])
-    assert 500 < len(links[300]) and max(links[300].tolist()) < (1024, 1024)
+    assert len(links[300]) > 500
+    assert max(links[300].tolist()) < (1024, 1024)
 
 
 def test_progress_is_reported(tmp_path: Path, invent_text: Callable[..., Any]) -> None:

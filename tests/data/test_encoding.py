@@ -85,15 +85,22 @@ def test_encode_chunk(tokenizer: Path) -> None:
     assert target.vocabulary == ["the", "miller", "the the", "old"], "given tokens are the words"
 
 
-@given(texts=st.lists(SENTENCE.filter(bool), min_size=1, max_size=6), language=st.sampled_from(["de", "zh", "fr"]))
-def test_parts_put_together_equal_the_literal_way(tokenizer: Path, texts: list[str], language: str) -> None:
+@given(
+    texts=st.lists(SENTENCE.filter(bool), min_size=1, max_size=6),
+    language=st.sampled_from(["de", "zh", "fr"]),
+    max_tokens=st.sampled_from([12, 1000]),
+)
+def test_parts_put_together_equal_the_literal_way(
+    tokenizer: Path, texts: list[str], language: str, max_tokens: int
+) -> None:
     """With spans given, every word is looked at; without, every distinct part between spaces only once."""
-    rules = EncodingRules(tokenizer, (language, language), 1000)
+    rules = EncodingRules(tokenizer, (language, language), max_tokens)
     spans = [split_words(text, language) for text in texts]
-    fast = encode_chunk(rules, [TextPair(text, text) for text in texts]).sides[0]
+    fast = encode_chunk(rules, [TextPair(text, text) for text in texts])
     literal = encode_chunk(rules, [TextPair(text, text, row, row) for text, row in zip(texts, spans, strict=True)])
+    assert fast.kept.tolist() == literal.kept.tolist()
     for name in ("ids", "id_lengths", "words", "word_lengths", "vocabulary", "spans"):
-        assert list(getattr(fast, name)) == list(getattr(literal.sides[0], name)), name
+        assert list(getattr(fast.sides[0], name)) == list(getattr(literal.sides[0], name)), name
 
 
 def test_a_chunk_of_which_nothing_is_kept(tokenizer: Path) -> None:

@@ -42,8 +42,17 @@ from termweave.progress import Advance
 from termweave.storage import RaggedArray, RaggedWriter
 
 _DIAGONAL = Stage(tension=4.0, null=0.1, agree=True)
-_MARKOV = Stage(tension=-1.0, null=0.2, agree=True)
-_STAGES = (_DIAGONAL._replace(agree=False), _DIAGONAL, _DIAGONAL, _MARKOV, _MARKOV, _MARKOV)
+_MARKOV = Stage(tension=-1.0, null=0.3, agree=True)
+# Agreement makes the tables sharp; ending without it wins back links that only one direction can see, such as those of
+# several words to one, which matter for distant languages.
+_STAGES = (
+    _DIAGONAL._replace(agree=False),
+    _DIAGONAL,
+    _DIAGONAL,
+    _MARKOV,
+    _MARKOV._replace(agree=False),
+    _MARKOV._replace(agree=False),
+)
 
 # How often `align_words` calls `advance`: once for the candidates, once per training pass, once for the decisions.
 ALIGN_STEPS = len(_STAGES) + 2

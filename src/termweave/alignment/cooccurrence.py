@@ -8,6 +8,7 @@ are counted in one array as long as the other vocabulary. No hashing and no sort
 from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
+from itertools import pairwise
 from typing import NamedTuple
 
 import numba
@@ -72,7 +73,7 @@ def _best_partners(rows: _Side, columns: _Side, threads: int) -> _Lists:
         index = _make_index(rows, first, last)
         bounds = _even_bounds(index.starts, threads)
         with ThreadPoolExecutor(threads) as pool:
-            parts = zip(bounds[:-1], bounds[1:], strict=True)
+            parts = pairwise(bounds.tolist())
             jobs = [pool.submit(_count_partners, index, begin, end, columns, lists) for begin, end in parts]
             for job in jobs:
                 job.result()
@@ -176,7 +177,8 @@ def _keep_best(scores: npt.NDArray[np.float32], words: IntArray, kept: IntArray)
     """Copy the words with the highest scores; ties at the border go to the words met first."""
     limit = len(kept)
     if len(scores) <= limit:
-        kept[: len(scores)] = words
+        for slot in range(len(scores)):
+            kept[slot] = words[slot]
         return len(scores)
     border = _kth_largest(scores.copy(), limit)
     count = 0
@@ -213,7 +215,7 @@ def _kth_largest(values: npt.NDArray[np.float32], rank: int) -> float:
             first = left
         else:
             break
-    return values[wanted]
+    return float(values[wanted])
 
 
 def _close_gaps(lists: _Lists) -> PairTable:

@@ -29,6 +29,8 @@ from termweave.alignment.model import (
 _SCAN_FACTOR = 32
 # A pair this unlikely in a sentence is not counted: most are, and writing to the large table is what costs.
 _NEGLIGIBLE = np.float32(1e-5)
+# A word is linked to its likeliest origin if the two directions together believe in it at least so much.
+_LINK_ABOVE = 0.35
 _HALF = np.float32(0.5)
 # Jumps have few parameters; every so many sentences is enough to estimate them.
 _COUNT_JUMPS_EVERY = 8
@@ -77,15 +79,25 @@ def decide(
             continue
         cells = _find_cells(source, target, table, space)
         of_target, of_source = _posteriors(cells, source, target, lexicon, jumps, stage, space.no_jumps, space)
-        _choose(of_target, space.target_nulls, forward[text.target_offsets[row] - text.target_offsets[begin] :])
-        _choose(of_source, space.source_nulls, backward[text.source_offsets[row] - text.source_offsets[begin] :])
+        _average(of_target, of_source)
+        _choose(of_target, forward[text.target_offsets[row] - text.target_offsets[begin] :])
+        _choose(of_source, backward[text.source_offsets[row] - text.source_offsets[begin] :])
 
 
 @numba.njit(nogil=True, cache=True)
-def _choose(posteriors: Floats, nulls: Floats, chosen: IntArray) -> None:
+def _average(of_target: FloatArray, of_source: FloatArray) -> None:
+    """Give both directions the mean of what they believe; each covers for the blind spots of the other."""
+    rows, columns = of_source.shape
+    for i in range(rows):
+        for j in range(columns):
+            of_source[i, j] = of_target[j, i] = _HALF * (of_source[i, j] + of_target[j, i])
+
+
+@numba.njit(nogil=True, cache=True)
+def _choose(posteriors: FloatArray, chosen: IntArray) -> None:
     for time in range(len(posteriors)):
         best = np.argmax(posteriors[time])
-        if posteriors[time, best] > nulls[time]:
+        if posteriors[time, best] > _LINK_ABOVE:
             chosen[time] = best
 
 
@@ -149,8 +161,9 @@ def _posteriors(
     rows, columns = cells.shape
     emissions = space.emissions[: cells.size].reshape(columns, rows)
     for i in range(rows):
+        floor = lexicon.floor_forward[source[i]]
         for j in range(columns):
-            emissions[j, i] = lexicon.forward[cells[i, j]]
+            emissions[j, i] = lexicon.forward[cells[i, j]] if cells[i, j] else floor
     for j in range(columns):
         space.null_emissions[j] = lexicon.null_forward[target[j]]
     of_target = space.target_posteriors[: cells.size].reshape(columns, rows)
@@ -159,7 +172,7 @@ def _posteriors(
     for i in range(rows):
         space.null_emissions[i] = lexicon.null_backward[source[i]]
         for j in range(columns):
-            emissions[i, j] = lexicon.backward[cells[i, j]]
+            emissions[i, j] = lexicon.backward[cells[i, j]] if cells[i, j] else lexicon.floor_backward[target[j]]
     of_source = space.source_posteriors[: cells.size].reshape(rows, columns)
     _one_direction(emissions, jumps.near[1], jumps.far[1], stage, of_source, space.source_nulls, jump_counts[1], space)
     return of_target, of_source

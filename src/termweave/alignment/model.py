@@ -41,10 +41,12 @@ class PairTable(NamedTuple):
 
 
 class Lexicon(NamedTuple):
-    """Translation probabilities. Entry 0 stands for all pairs outside the table; pair k is entry k + 1."""
+    """Translation probabilities. Pair k of the table is entry k + 1; entry 0 is not used."""
 
     forward: FloatArray  # (pairs + 1), p(target word | source word)
     backward: FloatArray  # (pairs + 1), p(source word | target word)
+    floor_forward: FloatArray  # (source_words), p(any target word outside the table | source word)
+    floor_backward: FloatArray  # (target_words), p(any source word outside the table | target word)
     null_forward: FloatArray  # (target_words), p(target word | no source word)
     null_backward: FloatArray  # (source_words), p(source word | no target word)
 

@@ -61,29 +61,37 @@ class EncodedChunk:
 
 
 def encode_chunk(rules: EncodingRules, pairs: list[TextPair]) -> EncodedChunk:
+    """Encode a chunk, without the pairs of which a side has too many tokens."""
     subwords = _load(rules.tokenizer)
-    sources = subwords.encode_batch([pair.source for pair in pairs])
-    targets = subwords.encode_batch([pair.target for pair in pairs])
-    kept = np.array(
-        [max(len(source), len(target)) <= rules.max_tokens for source, target in zip(sources, targets, strict=True)],
-        dtype=bool,
-    )
+    if any(pair.source_spans is not None for pair in pairs):
+        return _encode_literally(rules, subwords, pairs)
+    divided = [_divide([pair.source for pair in pairs]), _divide([pair.target for pair in pairs])]
+    kept = np.ones(len(pairs), dtype=bool)
+    for parts in divided:
+        lengths = np.array([len(row) for row in subwords.encode_batch(parts.distinct)], dtype=np.int64)
+        kept &= parts.sums(lengths[parts.numbers]) <= rules.max_tokens
+    sides = []
+    for parts, language in zip(divided, rules.languages, strict=True):
+        used = parts if kept.all() else parts.keep(kept)
+        spans = [_split_part(part, language) for part in used.distinct]
+        rows = subwords.encode_batch(used.distinct)
+        sides.append(_put_together(_encode_words(subwords, used.distinct, spans, rows, language), used))
+    return EncodedChunk((sides[0], sides[1]), kept)
+
+
+def _encode_literally(rules: EncodingRules, subwords: Subwords, pairs: list[TextPair]) -> EncodedChunk:
+    """The way for text that brings its own tokens: every word of every sentence is looked at."""
+    texts = [[pair.source for pair in pairs], [pair.target for pair in pairs]]
+    given = [[pair.source_spans for pair in pairs], [pair.target_spans for pair in pairs]]
+    rows = [subwords.encode_batch(side) for side in texts]
+    kept = np.array([max(map(len, pair)) <= rules.max_tokens for pair in zip(*rows, strict=True)], dtype=bool)
     chosen = np.flatnonzero(kept).tolist()
-    source = _encode_side(
-        subwords,
-        [pairs[row].source for row in chosen],
-        [pairs[row].source_spans for row in chosen],
-        [sources[row] for row in chosen],
-        rules.languages[0],
-    )
-    target = _encode_side(
-        subwords,
-        [pairs[row].target for row in chosen],
-        [pairs[row].target_spans for row in chosen],
-        [targets[row] for row in chosen],
-        rules.languages[1],
-    )
-    return EncodedChunk((source, target), kept)
+    sides = []
+    for side, language in enumerate(rules.languages):
+        spans = [given[side][row] or split_words(texts[side][row], language) for row in chosen]
+        ids = [rows[side][row] for row in chosen]
+        sides.append(_encode_words(subwords, [texts[side][row] for row in chosen], spans, ids, language))
+    return EncodedChunk((sides[0], sides[1]), kept)
 
 
 @functools.lru_cache(maxsize=1)
@@ -92,32 +100,41 @@ def _load(path: Path) -> Subwords:
     return Subwords.load(path)
 
 
-def _encode_side(
-    subwords: Subwords, texts: list[str], given: list[Sequence[Span] | None], rows: list[list[int]], language: str
-) -> EncodedSide:
-    if any(spans is not None for spans in given):
-        spans = [
-            split_words(text, language) if known is None else known for text, known in zip(texts, given, strict=True)
-        ]
-        return _encode_words(subwords, texts, spans, rows, language)
+@dataclass(frozen=True)
+class _Parts:
+    """Texts as sequences of the parts between their spaces, each distinct part numbered in order of appearance."""
+
+    distinct: list[str]
+    numbers: Array  # the parts of all texts, end to end
+    per_text: Array
+
+    def sums(self, amounts: Array) -> Array:
+        """Sum up, over each text, what is given for each of its parts."""
+        texts = np.repeat(np.arange(len(self.per_text)), self.per_text)
+        return np.bincount(texts, weights=amounts, minlength=len(self.per_text)).astype(np.int64)
+
+    def keep(self, kept: Array) -> _Parts:
+        """Only some texts, with the parts numbered as if there had never been others."""
+        numbers = self.numbers[np.repeat(kept, self.per_text)]
+        used, first, places = np.unique(numbers, return_index=True, return_inverse=True)
+        order = np.argsort(first)
+        renumbered = np.empty(len(used), dtype=np.int64)
+        renumbered[order] = np.arange(len(used))
+        return _Parts(
+            [self.distinct[number] for number in used[order].tolist()], renumbered[places], self.per_text[kept]
+        )
+
+
+def _divide(texts: list[str]) -> _Parts:
     numbers = _Numbers()
     parts = np.array([numbers[part] for text in texts for part in text.split(" ")], dtype=np.int64)
-    distinct = list(numbers)
-    encoded = _encode_words(
-        subwords,
-        distinct,
-        [_split_part(part, language) for part in distinct],
-        subwords.encode_batch(distinct),
-        language,
-    )
-    return _put_together(encoded, parts, np.array([text.count(" ") + 1 for text in texts], dtype=np.int64))
+    return _Parts(list(numbers), parts, np.array([text.count(" ") + 1 for text in texts], dtype=np.int64))
 
 
 def _encode_words(
-    subwords: Subwords, texts: list[str], spans: list[Sequence[Span]] | list[list[Span]], rows: list[list[int]],
-    language: str,
-) -> EncodedSide:  # fmt: skip
-    """The literal way: every word of every text is looked at."""
+    subwords: Subwords, texts: list[str], spans: Sequence[Sequence[Span]], rows: list[list[int]], language: str
+) -> EncodedSide:
+    """Texts, their words and their ids (`rows`) as arrays."""
     table = _WordTable(language)
     forms = np.array(
         [table[text[start:end]] for text, row in zip(texts, spans, strict=True) for start, end in row], dtype=np.int64
@@ -135,20 +152,19 @@ def _encode_words(
     return EncodedSide(ids, id_lengths, words, word_lengths, list(table.vocabulary), places)
 
 
-def _put_together(encoded: EncodedSide, parts: Array, parts_per_text: Array) -> EncodedSide:
-    """Texts from their parts between spaces. Neither words nor pieces cross a space, so each part is encoded once."""
-    id_lengths, word_lengths = encoded.id_lengths[parts], encoded.word_lengths[parts]
-    ids = encoded.ids[_ranges(_starts(encoded.id_lengths)[parts], id_lengths)]
-    chosen = _ranges(_starts(encoded.word_lengths)[parts], word_lengths)
-    text_of_part = np.repeat(np.arange(len(parts_per_text)), parts_per_text)
-    ids_per_text = np.bincount(text_of_part, weights=id_lengths, minlength=len(parts_per_text)).astype(np.int64)
-    words_per_text = np.bincount(text_of_part, weights=word_lengths, minlength=len(parts_per_text)).astype(np.int64)
-    before = _starts(id_lengths) - np.repeat(_starts(ids_per_text), parts_per_text)  # tokens earlier in the text
+def _put_together(encoded: EncodedSide, parts: _Parts) -> EncodedSide:
+    """Texts from their parts. Neither words nor pieces cross a space, so it is enough to encode each part once."""
+    id_lengths, word_lengths = encoded.id_lengths[parts.numbers], encoded.word_lengths[parts.numbers]
+    ids = encoded.ids[_ranges(_starts(encoded.id_lengths)[parts.numbers], id_lengths)]
+    chosen = _ranges(_starts(encoded.word_lengths)[parts.numbers], word_lengths)
+    ids_per_text = parts.sums(id_lengths)
+    before = _starts(id_lengths) - np.repeat(_starts(ids_per_text), parts.per_text)  # tokens earlier in the text
     places = encoded.spans[chosen]
     for edge in ("token_start", "token_end"):
         inside = places[edge] != STRADDLED
         places[edge] += np.where(inside, np.repeat(before, word_lengths), 0).astype(np.uint16)
-    return EncodedSide(ids, ids_per_text, encoded.words[chosen], words_per_text, encoded.vocabulary, places)
+    words = encoded.words[chosen]
+    return EncodedSide(ids, ids_per_text, words, parts.sums(word_lengths), encoded.vocabulary, places)
 
 
 def _starts(lengths: Array) -> Array:

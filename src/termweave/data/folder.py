@@ -7,6 +7,7 @@ de-en/                  one folder per language pair of the corpora
     given.source        spans of tokens that came with links, given.target, given.links (only if there are any)
     source.ids          subword ids, target.ids
     source.words        word ids for the aligner, target.words
+    source.vocabulary   the words in the order of their ids, one per line, target.vocabulary
     source.spans        place and kind of each word in the ids, target.spans
     brought.links       links the user brought, row by row with the ids (only if there are any)
     links               word links

@@ -11,13 +11,12 @@ from termweave.constraints.evaluation_sets import read_constraint_set
 from termweave.constraints.occurrences import comparable, count_occurrences
 from termweave.data.readers import read_lines
 from termweave.errors import ConfigError, DataError
-from termweave.text.words import normalise
 
 
 def read_requests(
-    source: Path | None, constraint_set: Path | None, terms: Sequence[str], with_constraints: bool
+    source: Path | None, constraint_set: Path | None, with_constraints: bool
 ) -> tuple[list[str], list[list[Constraint]]]:
-    """Sentences and the constraints of each. A term holds for every sentence its source occurs in, as whole words."""
+    """Sentences and the constraints of each."""
     if source is not None and constraint_set is not None:
         raise ConfigError("give either a text file or --set, not both")
     wanted: list[list[Constraint]]
@@ -28,11 +27,19 @@ def read_requests(
     else:
         sentences = list(read_lines(source)) if source is not None else _standard_input()
         wanted = [[] for _ in sentences]
-    parsed = [parse_term(term) for term in terms]
-    for sentence, constraints in zip(sentences, wanted, strict=True):
-        words = comparable(normalise(sentence), "")
-        constraints.extend(term for term in parsed if count_occurrences(words, comparable(term.source, "")))
     return sentences, wanted
+
+
+def add_terms(
+    sentences: Sequence[str], wanted: Sequence[list[Constraint]], terms: Sequence[Constraint], language: str
+) -> None:
+    """A term holds for every sentence its source occurs in, as whole words of `language`."""
+    sources = [comparable(term.source, language) for term in terms]
+    for sentence, constraints in zip(sentences, wanted, strict=True):
+        words = comparable(sentence, language) if terms else ()
+        constraints.extend(
+            term for term, phrase in zip(terms, sources, strict=True) if count_occurrences(words, phrase)
+        )
 
 
 def parse_term(term: str) -> Constraint:

@@ -73,6 +73,8 @@ class Translator:
 
         batch_tokens bounds memory: source subwords, padding included, that are translated at once.
         """
+        if beam < 1:
+            raise ConfigError(f"beam: must be at least 1, got {beam}")
         requests = self._requests(sentences, constraints, direction)
         options = SearchOptions(beam, length_penalty, max_length=POSITIONS - 2)
         results = [Translation("", 0.0)] * len(requests)
@@ -105,6 +107,8 @@ class Translator:
             raise DataError(
                 f"sentence {index + 1} has {len(source)} subwords, the limit is {POSITIONS - 2}; split it first"
             )
+        if isinstance(constraints, Constraint):
+            raise ConstraintError(f"sentence {index + 1}: give one list of constraints a sentence, [[…], […]]")
         pairs = []
         for constraint in constraints:
             if not isinstance(constraint, Constraint):

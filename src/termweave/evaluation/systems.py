@@ -27,9 +27,10 @@ def evaluate_system(
     if (model is None) == (hypotheses is None):
         raise ConfigError("give either --model or --hypotheses")
     if hypotheses is not None:
-        if languages is None:
+        target_language = (languages or "").partition("-")[2]
+        if not target_language:
             raise ConfigError("--hypotheses needs --languages, such as de-en: words are counted by language")
-        return evaluate_files(hypotheses, constraint_set, languages.partition("-")[2])
+        return evaluate_files(hypotheses, constraint_set, target_language)
     assert model is not None
     sentences = read_constraint_set(constraint_set)
     translator = Translator.load(model, device)

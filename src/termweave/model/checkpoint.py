@@ -84,6 +84,10 @@ def load_checkpoint(folder: Path, device: torch.device | str = "cpu") -> Checkpo
 
 def put_weights(model: Transformer, weights: Mapping[str, Tensor], folder: Path, new: bool = False) -> None:
     """Fill a model. With `new`, the constraint parameters θ_c may be missing and keep their fresh values."""
+    shapes = {name: tensor.shape for name, tensor in model.state_dict().items()}
+    others = [name for name, tensor in weights.items() if name in shapes and tensor.shape != shapes[name]]
+    if others:
+        raise CheckpointError(f"the weights in {folder} do not fit the model: other sizes of {others[:3]}")
     missing, unexpected = model.load_state_dict(weights, strict=False)
     if new:
         missing = [name for name in missing if name not in constraint_parameters(model)]
@@ -97,8 +101,9 @@ def average_weights(folders: Sequence[Path]) -> dict[str, Tensor]:
     """The mean of several checkpoints' weights, read one after the other."""
     total = {name: tensor.double() for name, tensor in load_weights(folders[0]).items()}
     for folder in folders[1:]:
-        for name, tensor in load_weights(folder).items():
-            if name not in total or total[name].shape != tensor.shape:
+        weights = load_weights(folder)
+        for name in sorted(total.keys() | weights.keys()):
+            if name not in total or name not in weights or total[name].shape != weights[name].shape:
                 raise CheckpointError(f"{folder} cannot be averaged with {folders[0]}: {name} differs")
-            total[name] += tensor
+            total[name] += weights[name]
     return {name: (tensor / len(folders)).float() for name, tensor in total.items()}

@@ -149,8 +149,9 @@ class StageTrainer:
         for index, batch in enumerate(batches):
             last = index == len(batches) - 1
             moved = batch.to(self.group.device)
-            with self._synchronised(last), self._precision():
-                loss, likelihood = self.parallel(moved)
+            with self._synchronised(last):
+                with self._precision():
+                    loss, likelihood = self.parallel(moved)
                 # Gradients are averaged over processes, and the weights of all of them make up the step.
                 (loss * (self.group.count / weight)).backward()
             window.add(loss, likelihood, batch)

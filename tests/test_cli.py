@@ -1,0 +1,240 @@
+"""The command line: help with examples, errors in one paragraph, and each command's way from files to files."""
+
+from __future__ import annotations
+
+import io
+import json
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+import typer
+
+from termweave import __version__
+from termweave.cli import app, main
+
+COMMANDS = sorted(typer.main.get_command(app).commands)  # type: ignore[attr-defined]
+GOOD = """
+[data]
+folder = "prepared"
+directions = ["de-en"]
+[[corpora]]
+source = "absent.de"
+target = "absent.en"
+[training]
+folder = "model"
+"""
+
+
+class Result(NamedTuple):
+    code: int
+    output: str
+    errors: str
+
+
+@pytest.fixture
+def termweave(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Callable[..., Result]:
+    """Run the command as a shell would, in this process."""
+
+    def run(*arguments: object) -> Result:
+        monkeypatch.setattr(sys, "argv", ["termweave", *map(str, arguments)])
+        code = 0
+        try:
+            main()
+        except SystemExit as leaving:
+            code = leaving.code if isinstance(leaving.code, int) else int(leaving.code is not None)
+        captured = capsys.readouterr()
+        return Result(code, captured.out, captured.err)
+
+    return run
+
+
+@pytest.fixture
+def files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder with a few files, entered."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "good.toml").write_text(GOOD)
+    (tmp_path / "typo.toml").write_text(GOOD.replace("directions", "direction"))
+    (tmp_path / "text.de").write_text("das Haus brennt\nder Müller\n", encoding="utf-8")
+    (tmp_path / "text.en").write_text("the building burns\nthe miller\n", encoding="utf-8")
+    (tmp_path / "short.en").write_text("one line\n")
+    (tmp_path / "latin.de").write_bytes("Müller\nMehl\n".encode("latin-1"))
+    (tmp_path / "text.links").write_text("0-0 1-1 2-2\n0-0 1-1\n")
+    constraint = {"source": "Haus", "target": "building"}
+    rows = [
+        {"source": "das Haus brennt", "target": "the building burns", "constraints": [constraint]},
+        {"source": "der Müller", "target": "the miller", "constraints": []},
+    ]
+    (tmp_path / "set.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    (tmp_path / "broken.jsonl").write_text('{"source": 3}\n')
+    return tmp_path
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A model folder with random weights."""
+    import torch
+
+    from termweave.config import ModelConfig
+    from termweave.model.checkpoint import save_checkpoint
+    from termweave.model.transformer import Transformer
+    from termweave.text.subwords import Subwords
+
+    folder = tmp_path_factory.mktemp("cli")
+    text = ["das Haus brennt", "the building burns", "der Müller", "the miller"] * 10
+    subwords = Subwords.train(text, folder / "tokenizer.model", size=310)
+    config = ModelConfig(dimension=16, heads=2, encoder_layers=1, decoder_layers=1, feed_forward=16, dropout=0.0)
+    torch.manual_seed(0)
+    weights = Transformer(config, subwords.size, subwords.pad).state_dict()
+    save_checkpoint(folder / "final", weights, config, ["de-en"], folder / "tokenizer.model")
+    return folder / "final"
+
+
+def test_the_commands_are_these():
+    assert COMMANDS == ["align", "constraints", "evaluate", "prepare", "toy", "train", "translate"]
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_every_command_has_help_with_an_example(termweave, command):
+    result = termweave(command, "--help")
+    assert result.code == 0
+    assert "Example" in result.output
+    assert f"termweave {command}" in result.output.partition("Example")[2]
+
+
+def test_help_without_arguments_names_the_commands(termweave):
+    result = termweave()
+    assert all(command in result.output + result.errors for command in COMMANDS)
+
+
+def test_version(termweave):
+    assert termweave("--version") == (0, f"termweave {__version__}\n", "")
+
+
+def test_the_module_runs_and_help_loads_nothing_heavy():
+    """torch and numba take seconds to load; `--help` and `--version` must not wait for them."""
+    code = (
+        "import sys; sys.argv = ['termweave', '--version']\n"
+        "try:\n    import termweave.__main__\nexcept SystemExit as leaving:\n    assert not leaving.code\n"
+        "print(sorted({'torch', 'numba', 'sentencepiece'} & set(sys.modules)))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout == f"termweave {__version__}\n[]\n"
+
+
+MISTAKES = {
+    "no configuration": ("train absent.toml", "absent.toml: no such file"),
+    "a folder as configuration": ("prepare .", "is a folder; name the configuration file itself"),
+    "a misspelt key": ("prepare typo.toml", "unknown key `data.direction`; did you mean `directions`?"),
+    "a misspelt override": ("prepare good.toml --set model.hed=3", "did you mean `heads`?"),
+    "an override without value": ("train good.toml --set model.heads", "write it as key=value"),
+    "an unknown step": ("prepare good.toml --until alin", "no such step"),
+    "no input text": ("prepare good.toml", "absent.de"),
+    "training before preparing": ("train good.toml --device cpu", "holds no prepared corpus; run `termweave prepare`"),
+    "an unknown device": ("train good.toml --device toaster", "unknown device 'toaster'"),
+    "no model": ("translate nowhere text.de", "nowhere is not a model folder"),
+    "text and set": ("translate nowhere text.de --set set.jsonl", "give either a text file or --set, not both"),
+    "a term without target": ("translate nowhere text.de --term Haus", "write it as SOURCE=TARGET"),
+    "an empty term": ("translate nowhere text.de --term Haus=", "its target is empty"),
+    "no such text": ("translate nowhere absent.de", "absent.de"),
+    "text in another encoding": ("translate nowhere latin.de", "UTF-8"),
+    "nothing to evaluate": ("evaluate set.jsonl", "give either --model or --hypotheses"),
+    "no languages": ("evaluate set.jsonl --hypotheses text.en", "needs --languages, such as de-en"),
+    "one language": ("evaluate set.jsonl --hypotheses text.en --languages de", "such as de-en"),
+    "too few translations": ("evaluate set.jsonl --hypotheses short.en --languages de-en", "1 translations cannot"),
+    "no such set": ("evaluate absent.jsonl --hypotheses text.en --languages de-en", "absent.jsonl does not exist"),
+    "a broken set": ("evaluate broken.jsonl --hypotheses text.en --languages de-en", "broken.jsonl, line 1"),
+    "no links": ("constraints text.de text.en out.jsonl --languages de-en", "give either --links"),
+    "unequal files": (
+        "constraints text.de short.en out.jsonl --languages de-en --links text.links",
+        "short.en",
+    ),
+    "links for one language": (
+        "constraints text.de text.en out.jsonl --languages de --links text.links",
+        "write both languages, for example de-en",
+    ),
+    "no text to align": ("align absent.de text.en links.txt", "absent.de"),
+}
+
+
+@pytest.mark.parametrize("name", MISTAKES)
+def test_mistakes_are_explained_in_one_paragraph(termweave, files, name):
+    command, message = MISTAKES[name]
+    result = termweave(*command.split())
+    assert result.code == 1
+    assert result.errors.startswith("termweave: ")
+    assert message in " ".join(result.errors.split())
+    assert "\n\n" not in result.errors
+    assert "Traceback" not in result.errors
+    assert result.output == ""
+    assert not (files / "out.jsonl").exists()
+
+
+@pytest.mark.parametrize("command", ["translate nowhere --beam 0", "frobnicate", "train", "evaluate set.jsonl --fast"])
+def test_wrong_usage_is_refused_before_anything_runs(termweave, files, command):
+    result = termweave(*command.split())
+    assert result.code == 2
+    assert "Traceback" not in result.errors
+
+
+def test_translate_a_file(termweave, files, model):
+    result = termweave("translate", model, "text.de", "--device", "cpu", "--output", "out/text.en")
+    assert (result.code, result.output) == (0, "")
+    assert (files / "out" / "text.en").read_text(encoding="utf-8").count("\n") == 2
+
+
+def test_translate_standard_input_with_a_term(termweave, files, model, monkeypatch):
+    outputs = []
+    for terms in ([], ["--term", "Haus=building"], ["--term", "Mühle=mill"]):
+        text = io.TextIOWrapper(io.BytesIO("das Haus brennt\nder Müller\n".encode()), encoding="utf-8")
+        monkeypatch.setattr(sys, "stdin", text)
+        result = termweave("translate", model, "--device", "cpu", *terms)
+        assert result.code == 0
+        assert result.output.count("\n") == 2
+        outputs.append(result.output.splitlines())
+    assert outputs[0] == outputs[2]  # no sentence holds that source
+    assert outputs[0][1] == outputs[1][1]
+
+
+def test_evaluate_finished_translations(termweave, files):
+    result = termweave("evaluate", "set.jsonl", "--hypotheses", "text.en", "--languages", "de-en", "--json")
+    assert result.code == 0
+    scores = json.loads(result.output)
+    assert scores["chrf"] == pytest.approx(100)
+    assert (scores["constraints_met"], scores["constraints"]) == (1, 1)
+    plain = termweave("evaluate", "set.jsonl", "--hypotheses", "text.en", "--languages", "de-en").output
+    assert "CSR, phrase-level   100.0 % (1 of 1 constraints)" in plain
+
+
+def test_evaluate_a_model(termweave, files, model):
+    command = ("evaluate", "set.jsonl", "--model", model, "--device", "cpu", "--json", "--save", "saved.en")
+    given = json.loads(termweave(*command).output)
+    withheld = json.loads(termweave(*command, "--no-constraints", "--beam", "2").output)
+    assert "constraints:given" in given["signature"]
+    assert "beam:4" in given["signature"]
+    assert "constraints:withheld" in withheld["signature"]
+    assert "beam:2" in withheld["signature"]
+    assert (files / "saved.en").read_text(encoding="utf-8").count("\n") == 2
+
+
+def test_align_with_gold_links(termweave, files):
+    gold = ("--gold", "text.de", "text.en", "text.links")
+    result = termweave("align", "text.de", "text.en", "links.txt", *gold, "--threads", "1")
+    assert result.code == 0, result.errors
+    assert "AER" in result.output
+    assert (files / "links.txt").read_text().count("\n") == 2
+
+
+def test_constraints_from_links(termweave, files):
+    command = ("constraints", "text.de", "text.en", "out.jsonl", "--languages", "de-en", "--links", "text.links")
+    result = termweave(*command)
+    assert result.code == 0
+    assert result.output.startswith("out.jsonl: 2 sentences")
+    first = (files / "out.jsonl").read_bytes()
+    termweave(*command)
+    assert (files / "out.jsonl").read_bytes() == first
+    termweave(*command, "--hard-against", "text.en")
+    assert all(not json.loads(line)["constraints"] for line in (files / "out.jsonl").read_text().splitlines())
