@@ -22,7 +22,7 @@ from pathlib import Path
 import torch
 
 from termweave import storage
-from termweave.config import Config, load_config
+from termweave.config import Config, load_config, to_tree
 from termweave.constraints.evaluation_sets import ConstraintSetOptions, make_constraint_set, read_constraint_set
 from termweave.data.readers import read_together
 from termweave.data.test_sets import learn_links, make_test_constraints
@@ -30,7 +30,7 @@ from termweave.decoding.translator import Translator
 from termweave.evaluation.scores import evaluate
 from termweave.training.stages import train
 
-RESULTS = Path("docs/results/first-run")
+RESULTS = Path("docs/results/first-run")  # one folder a run below it
 SYSTEMS = {
     "vanilla": ["model.attention=false", "model.output=false"],
     "paper": ["model.variant=paper"],
@@ -55,7 +55,9 @@ def stage_model(config: Config, system: str) -> Path:
     return run_folder(config) / system / stage / "final"
 
 
-def train_system(path: Path, system: str, seconds: float, steps: int, device: str, extra: list[str]) -> None:
+def train_system(
+    path: Path, system: str, seconds: float, steps: int, device: str, extra: list[str], results: Path
+) -> None:
     """One system; with `seconds`, first a probe of the speed, then as many steps as fit."""
     started = time.monotonic()
     base = load_config(path, extra)
@@ -83,9 +85,12 @@ def train_system(path: Path, system: str, seconds: float, steps: int, device: st
         "wall_seconds": round(time.monotonic() - started),
         "device": torch.cuda.get_device_name() if torch.cuda.is_available() else platform.processor() or "CPU",
         "torch": torch.__version__,
+        "norm": config.model.norm,
+        "batch_tokens": config.training.batch_tokens,
+        "stage": to_tree(getattr(config.training, stage)),
         "model": str(result.model),
     }
-    storage.write_json(RESULTS / f"train.{system}.json", record)
+    storage.write_json(results / f"train.{system}.json", record)
     print(json.dumps(record))
 
 
@@ -122,15 +127,19 @@ def make_sets(config: Config, text: Path, device: str, batch_tokens: int) -> Pat
     return folder
 
 
-def evaluate_systems(config: Config, systems: list[str], text: Path, device: str, batch_tokens: int) -> None:
+def evaluate_systems(
+    config: Config, systems: list[str], text: Path, device: str, batch_tokens: int, results: Path
+) -> None:
     folder = make_sets(config, text, device, batch_tokens)
     for system in systems:
         translator = Translator.load(stage_model(config, system), device)
         for name in ("rwth508", "europarl"):
-            evaluate_test_set(translator, system, name, folder, batch_tokens)
+            evaluate_test_set(translator, system, name, folder, batch_tokens, results)
 
 
-def evaluate_test_set(translator: Translator, system: str, name: str, folder: Path, batch_tokens: int) -> None:
+def evaluate_test_set(
+    translator: Translator, system: str, name: str, folder: Path, batch_tokens: int, results: Path
+) -> None:
     outputs: dict[str, list[str]] = {}
     for kind in ("none", "all", "hard"):
         rows = read_constraint_set(folder / f"{name}.{'all' if kind == 'none' else kind}.jsonl")
@@ -150,7 +159,7 @@ def evaluate_test_set(translator: Translator, system: str, name: str, folder: Pa
         provenance = {"model": system, "set": f"{name}.{kind}", "beam": "4", "seed": str(OPTIONS.seed)}
         scores = evaluate(outputs[kind], rows, "en", provenance).to_json()
         record = {"system": system, "test_set": name, "constraints_given": kind, "seconds": round(seconds, 1)} | scores
-        storage.write_json(RESULTS / f"{system}.{name}.{kind}.json", record)
+        storage.write_json(results / f"{system}.{name}.{kind}.json", record)
         csr = scores["csr_phrase_level"]
         print(f"{system:9} {name:9} {kind:5} BLEU {scores['bleu']:.2f} CSR {csr:.2f} ({seconds:.1f} s)", flush=True)
 
@@ -160,6 +169,7 @@ def main() -> None:
     parser.add_argument("what", choices=["links", "train", "evaluate", "render"])
     parser.add_argument("config", type=Path, nargs="?", default=Path("configs/de-en.toml"))
     parser.add_argument("systems", nargs="*", help="stage1, vanilla, paper, released, copy")
+    parser.add_argument("--run", default="main", help="name of the folder the results go to")
     parser.add_argument("--text", type=Path, default=Path("carry/de-en"), help="folder of the test sets")
     parser.add_argument("--seconds", type=float, default=0.0, help="train as many steps as fit")
     parser.add_argument("--steps", type=int, default=0, help="train so many steps")
@@ -173,14 +183,17 @@ def main() -> None:
 
         render(RESULTS, Path("docs/results/first-run.md"))
         return
+    results = RESULTS / options.run
     config = load_config(options.config, options.settings)
     if options.what == "links":
         learn_dev_links(config, options.text, options.pairs)
     elif options.what == "train":
         for system in options.systems:
-            train_system(options.config, system, options.seconds, options.steps, options.device, options.settings)
+            train_system(
+                options.config, system, options.seconds, options.steps, options.device, options.settings, results
+            )
     else:
-        evaluate_systems(config, options.systems, options.text, options.device, options.batch_tokens)
+        evaluate_systems(config, options.systems, options.text, options.device, options.batch_tokens, results)
 
 
 if __name__ == "__main__":

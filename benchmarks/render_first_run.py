@@ -102,9 +102,62 @@ def preparation(folder: Path) -> list[str]:
     return table(["step", "CPU minutes", "wall minutes", "peak memory, MiB"], rows)
 
 
-def commands(folder: Path) -> list[str]:
-    path = folder / "commands.txt"
-    return ["```", *path.read_text().splitlines(), "```", ""] if path.exists() else []
+def bars(folder: Path) -> list[str]:
+    """What the run was to show, and whether it did."""
+    scores, rows = records(folder, "*.*.*.json"), []
+    for name in TEST_SETS:
+        hard = {system: scores[f"{system}.{name}.hard"] for system in ORDER if f"{system}.{name}.hard" in scores}
+        if "vanilla" not in hard or len(hard) < 2:
+            continue
+        rates = {system: score["csr_phrase_level"] for system, score in hard.items()}
+        best = max((system for system in hard if system != "vanilla"), key=lambda system: rates[system])
+        plain = scores[f"{best}.{name}.none"]["bleu"] - scores[f"vanilla.{name}.none"]["bleu"]
+        gain = hard[best]["bleu"] - hard["vanilla"]["bleu"]
+        rows += [
+            bar(f"{name}, `hard`: CSR of vanilla below 35 %", rates["vanilla"], rates["vanilla"] < 35),
+            bar(f"{name}, `hard`: CSR of {best} above 93 %", rates[best], rates[best] > 93),
+            bar(f"{name}, `hard`: BLEU of {best} at least 2 above vanilla", gain, gain >= 2),
+            bar(f"{name}, no constraints: BLEU of {best} within 0.5 of vanilla", plain, plain >= -0.5),
+        ]
+    runs = records(folder, "train.*.json")
+    first = runs.get("train.stage1", {}).get("target_tokens_per_second")
+    if first:
+        rows.append(bar("stage 1: at least 450,000 real target tokens/s", first, first >= 450_000))
+        for system in ORDER[1:]:
+            if f"train.{system}" in runs:
+                share = 100 * runs[f"train.{system}"]["target_tokens_per_second"] / first
+                rows.append(bar(f"stage 2, {system}: at least 75 % of stage 1", share, share >= 75))
+    missing = [system for system in ORDER if f"train.{system}" not in runs]
+    if missing:
+        rows.append([f"all systems trained: {', '.join(missing)} missing", "", "no"])
+    return table(["bar", "measured", "met"], rows)
+
+
+def bar(what: str, value: float, met: bool) -> list[str]:
+    return [what, f"{value:,.0f}" if value > 1000 else f"{value:.1f}", "yes" if met else "no"]
+
+
+def text(path: Path) -> list[str]:
+    return path.read_text(encoding="utf-8").splitlines() if path.exists() else []
+
+
+def render_run(folder: Path) -> list[str]:
+    commands = text(folder / "commands.txt")
+    return [
+        f"## Run `{folder.name}`",
+        "",
+        *text(folder / "about.txt"),
+        "",
+        *(["```", *commands, "```", ""] if commands else []),
+        "### What was asked, and what came out",
+        "",
+        *bars(folder),
+        "### Training",
+        "",
+        *training(folder),
+        *quality(folder),
+        *sizes(folder),
+    ]
 
 
 def render(folder: Path, output: Path) -> None:
@@ -113,25 +166,22 @@ def render(folder: Path, output: Path) -> None:
         "",
         "Rendered by `python benchmarks/first_run.py render` from the JSON files in `first-run/`; do not edit.",
         "",
-        "## Commands",
-        "",
-        *commands(folder),
         "## Preparation of 900,000 sentence pairs",
         "",
+        "`termweave prepare configs/de-en.toml`, two cores:",
+        "",
         *preparation(folder),
-        "## Training",
+        "The aligner beside eflomal, same text: [alignment](../alignment.md).",
         "",
-        *training(folder),
-        "Speeds are medians over the windows of the log; tokens are real target tokens, padding not counted.",
-        "`vanilla` is stage 1 continued for as many steps as the others' stage 2.",
+    ]
+    for run in sorted(path for path in folder.iterdir() if path.is_dir()):
+        lines += render_run(run)
+    lines += [
+        "## How to read the tables",
         "",
-        "## Quality, beam 4",
-        "",
-        *quality(folder),
-        "`all`: constraints sampled from all phrase pairs; `hard`: only those the vanilla model's greedy output does",
-        'not contain. CSR is phrase-level, whole words, case-sensitive. Under "no constraints given" the CSR counts the',
-        "constraints of `all` that the output meets by itself.",
-        "",
-        *sizes(folder),
+        "`vanilla` is stage 1 continued for as many steps as the others' stage 2. Speeds are medians over the windows",
+        "of the log; tokens are real target tokens, padding not counted. Beam 4. `all`: constraints sampled from all",
+        "phrase pairs; `hard`: only those that the vanilla model's greedy output does not contain. CSR: phrase level,",
+        "whole words, case-sensitive; with no constraints given it counts those of `all` that are met by chance.",
     ]
     storage.write_text(output, "\n".join(lines).rstrip() + "\n")

@@ -1,4 +1,4 @@
-"""The order of the packages: a package imports only from those above it, and nothing is imported for its side effects."""
+"""The order of the packages: each imports only from those above it. And files and functions stay readable."""
 
 from __future__ import annotations
 

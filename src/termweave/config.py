@@ -136,6 +136,7 @@ class ModelConfig:
     decoder_layers: int = 6
     feed_forward: int = 2048  # inner width of the feed-forward blocks
     dropout: float = 0.1
+    norm: Literal["pre", "post"] = "pre"  # where layer normalisation stands; post is the paper's, pre learns faster
     attention: bool = True  # constraints join the attention as extra keys and values
     output: bool = True  # constraints reach the output layer
     variant: Literal["copy", "paper", "released"] = "copy"  # which output layer, and which form of the extra keys

@@ -48,7 +48,7 @@ def linked(copies: int = 1) -> list[LinkedSentence]:
 
 
 def test_round_trip_keeps_everything(tmp_path: Path) -> None:
-    twice = Constraint("Haus", "house\u2028\"C++\"")
+    twice = Constraint("Haus", 'house\u2028"C++"')
     sentences = [
         ConstrainedSentence("ä 中\u2028", "b", (twice, twice)),
         ConstrainedSentence("", "", ()),

@@ -33,9 +33,7 @@ def sample(rows: list[Row], config: SamplingConfig, seed: int = 1, epoch: int = 
     return draw(ragged, np.arange(len(rows)), config, seed, epoch)
 
 
-def draw(
-    ragged: RaggedArray, rows: np.ndarray, config: SamplingConfig, seed: int = 1, epoch: int = 0
-) -> list[Row]:
+def draw(ragged: RaggedArray, rows: np.ndarray, config: SamplingConfig, seed: int = 1, epoch: int = 0) -> list[Row]:
     chosen, lengths = sample_constraints(ragged.values, ragged.offsets, rows, seed, epoch, config)
     assert lengths.sum() == len(chosen)
     ends = np.cumsum(lengths)

@@ -171,8 +171,8 @@ def test_constraint_parameters_may_be_missing_in_a_new_model_only(tokenizer, tmp
 
 def test_plain_parameters_may_never_be_missing(tokenizer, tmp_path):
     plain = model(tokenizer, PLAIN).state_dict()
-    del plain["encoder.0.attention.query.weight"]
-    with pytest.raises(CheckpointError, match=r"missing \['encoder\.0\.attention\.query\.weight'\]"):
+    del plain["encoder.0.attention.input.weight"]
+    with pytest.raises(CheckpointError, match=r"missing \['encoder\.0\.attention\.input\.weight'\]"):
         put_weights(model(tokenizer), plain, tmp_path, new=True)
 
 

@@ -8,7 +8,7 @@ import torch
 from torch import nn
 
 from termweave.config import ModelConfig
-from termweave.data.batches import constraint_side, constraint_tensors
+from termweave.data.batches import constraint_side, constraint_tensors, constraints_from_ids
 from termweave.model.attention import KeysValues
 from termweave.model.transformer import Transformer, constraint_parameters
 from termweave.training.objective import Objective
@@ -71,8 +71,6 @@ def test_an_all_empty_batch_has_finite_loss_and_gradients(make_model, make_batch
 def test_steps_equal_the_full_forward_after_random_reorderings(make_model, variant):
     """Hypotheses of three sentences, beam 4; after each step every beam is reordered at random, as a search does."""
     torch.manual_seed(3)
-    from termweave.data.batches import constraints_from_ids
-
     model = make_model(variant=variant)
     source = torch.tensor([[5, 6, 7, 3], [8, 9, 3, 0], [10, 3, 0, 0]])
     constraints = constraints_from_ids(CONSTRAINTS, 0)
@@ -110,12 +108,14 @@ def test_a_selected_memory_is_that_of_the_sentences_alone(make_model, make_batch
     )
 
 
-def test_layers_agree_with_torch(make_model):
+@pytest.mark.parametrize("norm", ["pre", "post"])
+def test_layers_agree_with_torch(make_model, norm):
     """Encoder and decoder layers against torch's own, with the same weights."""
-    model = make_model(attention=False, output=False)
-    ours, theirs = model.encoder[0], nn.TransformerEncoderLayer(16, 2, 24, dropout=0.0, batch_first=True).eval()
+    model = make_model(attention=False, output=False, norm=norm)
+    settings = {"dropout": 0.0, "batch_first": True, "norm_first": norm == "pre"}
+    ours, theirs = model.encoder[0], nn.TransformerEncoderLayer(16, 2, 24, **settings).eval()
     copy_attention(ours.attention, theirs.self_attn)
-    copy_rest(ours, theirs, [("attention_norm", "norm1"), ("feed_forward_norm", "norm2")])
+    copy_rest(ours, theirs, ["attention", "feed_forward"])
     states = torch.randn(3, 5, 16)
     seen = torch.tensor([[1, 1, 1, 1, 1], [1, 1, 1, 0, 0], [1, 0, 0, 0, 0]], dtype=torch.bool)
     with torch.no_grad():
@@ -123,11 +123,10 @@ def test_layers_agree_with_torch(make_model):
         expected = theirs(states, src_key_padding_mask=~seen)
     torch.testing.assert_close(mine[seen], expected[seen], rtol=0, atol=1e-5)
 
-    layer, reference = model.decoder[0], nn.TransformerDecoderLayer(16, 2, 24, dropout=0.0, batch_first=True).eval()
+    layer, reference = model.decoder[0], nn.TransformerDecoderLayer(16, 2, 24, **settings).eval()
     copy_attention(layer.self_attention, reference.self_attn)
     copy_attention(layer.cross_attention, reference.multihead_attn)
-    norms = [("self_attention_norm", "norm1"), ("cross_attention_norm", "norm2"), ("feed_forward_norm", "norm3")]
-    copy_rest(layer, reference, norms)
+    copy_rest(layer, reference, ["self_attention", "cross_attention", "feed_forward"])
     target = torch.randn(3, 4, 16)
     with torch.no_grad():
         mine = layer(target, states, seen[:, None, None], None)
@@ -137,17 +136,34 @@ def test_layers_agree_with_torch(make_model):
 
 
 def copy_attention(ours, theirs):
-    parts = (ours.query, ours.key, ours.value)
-    theirs.in_proj_weight.data = torch.cat([part.weight.data for part in parts])
-    theirs.in_proj_bias.data = torch.cat([part.bias.data for part in parts])
+    theirs.in_proj_weight.data = ours.input.weight.data.clone()
+    theirs.in_proj_bias.data = ours.input.bias.data.clone()
     theirs.out_proj.load_state_dict(ours.output.state_dict())
 
 
-def copy_rest(ours, theirs, norms):
+def copy_rest(ours, theirs, sublayers):
     theirs.linear1.load_state_dict(ours.feed_forward.inner.state_dict())
     theirs.linear2.load_state_dict(ours.feed_forward.outer.state_dict())
-    for mine, other in norms:
-        getattr(theirs, other).load_state_dict(getattr(ours, mine).state_dict())
+    for number, name in enumerate(sublayers, start=1):
+        getattr(theirs, f"norm{number}").load_state_dict(getattr(ours, f"{name}_residual").norm.state_dict())
+
+
+def test_constraint_keys_and_values_follow_the_equations(make_model):
+    """Layer by layer, one constraint: W_k·adapt(K_c) and W_v·adapt(V_c), written out with single products."""
+    model = make_model(variant="paper")
+    tensors = constraints_from_ids([[([5, 6, 7], [8, 9])]], 0)
+    vectors = model.vectorise(tensors)
+    extra = model._extra(tensors, model.constraint_memory)
+    attentions = [layer.attention for layer in model.encoder] + [layer.cross_attention for layer in model.decoder]
+    adapters = model.constraint_memory.adapters
+    for layer, attention in enumerate(attentions):
+        for which, given in enumerate((vectors.keys[:3], vectors.values[:3])):
+            inner = torch.relu(given @ adapters.inner_weight[layer, which] + adapters.inner_bias[layer, which])
+            adapted = inner @ adapters.outer_weight[layer, which] + adapters.outer_bias[layer, which]
+            rows = slice(16 * (which + 1), 16 * (which + 2))
+            expected = adapted @ attention.input.weight[rows].T + attention.input.bias[rows]
+            mine = extra[layer][which][0, :, :3].transpose(0, 1).flatten(1)
+            torch.testing.assert_close(mine, expected, rtol=0, atol=1e-5)
 
 
 def test_constraint_parameters_have_the_size_the_design_states():

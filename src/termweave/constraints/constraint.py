@@ -20,6 +20,5 @@ class Constraint:
                 raise ConstraintError(f"the {side} of a constraint must be text, got {text!r}")
             if not text.strip():
                 raise ConstraintError(
-                    f"a constraint needs text on both sides, got {self.source!r} → {self.target!r}; "
-                    f"its {side} is empty"
+                    f"a constraint needs text on both sides, got {self.source!r} → {self.target!r}; its {side} is empty"
                 )

@@ -165,9 +165,7 @@ def link_tokenised(
     for number, (source_line, target_line, row) in enumerate(zip(source, target, links, strict=True), start=1):
         source_text, source_words = join_tokens(_tokens(source_line, number), options.source_language)
         target_text, target_words = join_tokens(_tokens(target_line, number), options.target_language)
-        linked.append(
-            LinkedSentence(source_text, target_text, tuple(source_words), tuple(target_words), tuple(row))
-        )
+        linked.append(LinkedSentence(source_text, target_text, tuple(source_words), tuple(target_words), tuple(row)))
     return linked
 
 
@@ -262,9 +260,7 @@ def _extract(
     )
 
 
-def _side(
-    sentences: Sequence[tuple[str, Sequence[Span]]], units: Sequence[Sequence[Span]], language: str
-) -> WordSide:
+def _side(sentences: Sequence[tuple[str, Sequence[Span]]], units: Sequence[Sequence[Span]], language: str) -> WordSide:
     starts: list[int] = []
     ends: list[int] = []
     words: list[str] = []

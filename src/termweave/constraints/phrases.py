@@ -130,9 +130,7 @@ def _extract(
         if len(source_reach) == 0 or len(target_reach) == 0:
             return total, sentence
         before = total
-        total = _extract_sentence(
-            source_reach, target_reach, source_here, target_here, max_words, phrases, total
-        )
+        total = _extract_sentence(source_reach, target_reach, source_here, target_here, max_words, phrases, total)
         lengths[sentence] = total - before
     return total, -1
 
@@ -202,9 +200,7 @@ def _extract_sentence(
 
 
 @numba.njit(nogil=True, cache=True)
-def _closed(
-    target_reach: Array, content: Array, punctuation: Array, low: int, high: int, start: int, end: int
-) -> bool:
+def _closed(target_reach: Array, content: Array, punctuation: Array, low: int, high: int, start: int, end: int) -> bool:
     """Whether target words low..high have a content word, no punctuation, and no link leaving start..end."""
     any_content = False
     for word in range(low, high + 1):

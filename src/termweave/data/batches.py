@@ -41,10 +41,11 @@ class ConstraintSide:
         return _mapped(self, function)
 
     def pad(self, flat: Tensor) -> Tensor:
-        """(tokens, d) → (batch, width, d); empty slots hold zeros."""
+        """(…, tokens, d) → (…, batch, width, d); empty slots hold zeros."""
         batch, width = self.number.shape
-        padded = flat.new_zeros(batch * width + 1, flat.shape[1]).index_copy(0, self.home, flat)
-        return padded[:-1].view(batch, width, flat.shape[1])
+        *lead, _, dimension = flat.shape
+        padded = flat.new_zeros(*lead, batch * width + 1, dimension).index_copy(-2, self.home, flat)
+        return padded[..., :-1, :].view(*lead, batch, width, dimension)
 
     def pack(self, padded: Tensor) -> Tensor:
         """(batch, width, d) → (tokens, d); filler tokens hold whatever stands in the last slot."""

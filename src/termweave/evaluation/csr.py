@@ -63,9 +63,7 @@ def sentence_success(hypothesis: str, constraints: Sequence[Constraint], languag
     )
 
 
-def success_rate(
-    hypotheses: Sequence[str], constraints: Sequence[Sequence[Constraint]], language: str
-) -> SuccessRate:
+def success_rate(hypotheses: Sequence[str], constraints: Sequence[Sequence[Constraint]], language: str) -> SuccessRate:
     """Count the constraints of a whole test set."""
     if len(hypotheses) != len(constraints):
         raise DataError(f"{len(hypotheses)} translations, but constraints of {len(constraints)} sentences")

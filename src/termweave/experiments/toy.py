@@ -254,9 +254,7 @@ def _write_natural(stem: Path, pairs: Sequence[TokenPair]) -> tuple[Path, Path]:
 
 
 def _write_tokens(stem: Path, pairs: Sequence[TokenPair]) -> tuple[Path, Path]:
-    return _write_sides(
-        stem, [[" ".join(pair.source) for pair in pairs], [" ".join(pair.target) for pair in pairs]]
-    )
+    return _write_sides(stem, [[" ".join(pair.source) for pair in pairs], [" ".join(pair.target) for pair in pairs]])
 
 
 def _write_sides(stem: Path, sides: Sequence[Sequence[str]]) -> tuple[Path, Path]:

@@ -1,4 +1,4 @@
-"""Encoder and decoder layers, post-norm, as in Vaswani et al. (2017), with room for constraints in the attention."""
+"""Encoder and decoder layers with room for constraints in the attention."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 from termweave.config import ModelConfig
 from termweave.model.attention import KeysValues, MultiHeadAttention
-from termweave.model.vectors import Adaptation, ConstraintVectors, with_constraints
+from termweave.model.vectors import with_constraints
 
 
 def sinusoidal_positions(length: int, dimension: int) -> Tensor:
@@ -31,8 +31,25 @@ class FeedForward(nn.Module):
         return result
 
 
-def _adaptation(config: ModelConfig) -> Adaptation | None:
-    return Adaptation(config.dimension, released=config.variant == "released") if config.attention else None
+class Residual(nn.Module):
+    """What stands around a sub-layer f: x + f(norm(x)) with `pre`, norm(x + f(x)) with `post`; dropout on f."""
+
+    def __init__(self, config: ModelConfig) -> None:
+        super().__init__()
+        self.norm = nn.LayerNorm(config.dimension)
+        self.dropout = nn.Dropout(config.dropout)
+        self.first = config.norm == "pre"
+
+    def enter(self, states: Tensor) -> Tensor:
+        """What the sub-layer sees."""
+        result: Tensor = self.norm(states) if self.first else states
+        return result
+
+    def leave(self, states: Tensor, change: Tensor) -> Tensor:
+        """The stream after the sub-layer."""
+        states = states + self.dropout(change)
+        result: Tensor = states if self.first else self.norm(states)
+        return result
 
 
 class EncoderLayer(nn.Module):
@@ -41,20 +58,17 @@ class EncoderLayer(nn.Module):
     def __init__(self, config: ModelConfig) -> None:
         super().__init__()
         self.attention = MultiHeadAttention(config.dimension, config.heads)
-        self.attention_norm = nn.LayerNorm(config.dimension)
+        self.attention_residual = Residual(config)
         self.feed_forward = FeedForward(config)
-        self.feed_forward_norm = nn.LayerNorm(config.dimension)
-        self.adaptation = _adaptation(config)
-        self.dropout = nn.Dropout(config.dropout)
+        self.feed_forward_residual = Residual(config)
 
-    def forward(self, states: Tensor, mask: Tensor, constraints: ConstraintVectors | None) -> Tensor:
-        """states (batch, length, d); mask (batch, 1, 1, constraint slots + length)."""
-        memory = self.attention.project(states)
-        if self.adaptation is not None and constraints is not None:
-            memory = with_constraints(memory, self.adaptation(constraints, self.attention))
-        states = self.attention_norm(states + self.dropout(self.attention(states, memory, mask)))
-        result: Tensor = self.feed_forward_norm(states + self.dropout(self.feed_forward(states)))
-        return result
+    def forward(self, states: Tensor, mask: Tensor, extra: KeysValues | None) -> Tensor:
+        """states (batch, length, d); mask (batch, 1, 1, constraint slots + length); extra: of the constraints."""
+        queries, own = self.attention.project_all(self.attention_residual.enter(states))
+        attended = self.attention(queries, with_constraints(own, extra), mask)
+        states = self.attention_residual.leave(states, attended)
+        changed = self.feed_forward(self.feed_forward_residual.enter(states))
+        return self.feed_forward_residual.leave(states, changed)
 
 
 class DecoderLayer(nn.Module):
@@ -63,25 +77,21 @@ class DecoderLayer(nn.Module):
     def __init__(self, config: ModelConfig) -> None:
         super().__init__()
         self.self_attention = MultiHeadAttention(config.dimension, config.heads)
-        self.self_attention_norm = nn.LayerNorm(config.dimension)
+        self.self_attention_residual = Residual(config)
         self.cross_attention = MultiHeadAttention(config.dimension, config.heads)
-        self.cross_attention_norm = nn.LayerNorm(config.dimension)
+        self.cross_attention_residual = Residual(config)
         self.feed_forward = FeedForward(config)
-        self.feed_forward_norm = nn.LayerNorm(config.dimension)
-        self.adaptation = _adaptation(config)
-        self.dropout = nn.Dropout(config.dropout)
+        self.feed_forward_residual = Residual(config)
 
-    def memory(self, encoded: Tensor, constraints: ConstraintVectors | None) -> KeysValues:
+    def memory(self, encoded: Tensor, extra: KeysValues | None) -> KeysValues:
         """Keys and values of the cross-attention, which stay the same for all steps of a sentence."""
-        memory = self.cross_attention.project(encoded)
-        if self.adaptation is not None and constraints is not None:
-            memory = with_constraints(memory, self.adaptation(constraints, self.cross_attention))
-        return memory
+        return with_constraints(self.cross_attention.project(encoded), extra)
 
-    def forward(self, states: Tensor, encoded: Tensor, mask: Tensor, constraints: ConstraintVectors | None) -> Tensor:
+    def forward(self, states: Tensor, encoded: Tensor, mask: Tensor, extra: KeysValues | None) -> Tensor:
         """All positions at once, for training. Padding stands on the right, so the causal order hides it."""
-        attended = self.self_attention(states, self.self_attention.project(states), causal=True)
-        return self._finish(states, attended, self.memory(encoded, constraints), mask)
+        queries, own = self.self_attention.project_all(self.self_attention_residual.enter(states))
+        attended = self.self_attention(queries, own, causal=True)
+        return self._finish(states, attended, self.memory(encoded, extra), mask)
 
     def step(
         self, states: Tensor, past: KeysValues | None, memory: KeysValues, mask: Tensor
@@ -92,15 +102,16 @@ class DecoderLayer(nn.Module):
         of the sentence need no copy per hypothesis.
         """
         batch, beam, dimension = states.shape
-        rows = states.reshape(batch * beam, 1, dimension)
-        own = self.self_attention.project(rows)
+        rows = self.self_attention_residual.enter(states).reshape(batch * beam, 1, dimension)
+        queries, own = self.self_attention.project_all(rows)
         if past is not None:
             own = KeysValues(torch.cat([past.keys, own.keys], dim=2), torch.cat([past.values, own.values], dim=2))
-        attended = self.self_attention(rows, own).view(batch, beam, dimension)
+        attended = self.self_attention(queries, own).view(batch, beam, dimension)
         return self._finish(states, attended, memory, mask), own
 
     def _finish(self, states: Tensor, attended: Tensor, memory: KeysValues, mask: Tensor) -> Tensor:
-        states = self.self_attention_norm(states + self.dropout(attended))
-        states = self.cross_attention_norm(states + self.dropout(self.cross_attention(states, memory, mask)))
-        result: Tensor = self.feed_forward_norm(states + self.dropout(self.feed_forward(states)))
-        return result
+        states = self.self_attention_residual.leave(states, attended)
+        queries = self.cross_attention.queries(self.cross_attention_residual.enter(states))
+        states = self.cross_attention_residual.leave(states, self.cross_attention(queries, memory, mask))
+        changed = self.feed_forward(self.feed_forward_residual.enter(states))
+        return self.feed_forward_residual.leave(states, changed)

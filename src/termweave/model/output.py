@@ -157,7 +157,8 @@ class ReleasedOutput(OutputLayer):
     def _best(self, states: Tensor, memory: OutputMemory, free: Tensor) -> tuple[Tensor, Tensor]:
         """The token of the best cosine among the free slots, and its share of the probability, (batch, length) each."""
         seen = memory.filled | ~memory.constrained[:, None]
-        context = self.attention(states, self.attention.project(memory.vectors), mask=seen[:, None, None])
+        queries = self.attention.queries(states)
+        context = self.attention(queries, self.attention.project(memory.vectors), mask=seen[:, None, None])
         features = torch.cat([self.context_norm(context), self.state_norm(self.state_project(states))], dim=-1)
         gate = torch.sigmoid(self.gate(torch.tanh(features)).squeeze(-1))
         cosine = F.normalize(states, dim=-1) @ F.normalize(memory.vectors, dim=-1).mT

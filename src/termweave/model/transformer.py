@@ -13,10 +13,10 @@ from torch import Tensor, nn
 
 from termweave.config import ModelConfig
 from termweave.data.batches import ConstraintTensors
-from termweave.model.attention import KeysValues
+from termweave.model.attention import KeysValues, MultiHeadAttention
 from termweave.model.layers import DecoderLayer, EncoderLayer, sinusoidal_positions
 from termweave.model.output import OutputMemory, output_layer
-from termweave.model.vectors import ConstraintVectors, Vectorisation
+from termweave.model.vectors import Adapters, ConstraintMemory, ConstraintVectors, key_value_projections
 
 POSITIONS = 1024  # longest sentence, in subwords
 
@@ -27,7 +27,7 @@ class Encoded:
 
     states: Tensor  # (batch, length, d)
     mask: Tensor  # (batch, 1, 1, constraint slots + length), True where there is something to see
-    vectors: ConstraintVectors | None
+    extra: tuple[KeysValues | None, ...]  # keys and values of the constraints for each decoder layer
     output: OutputMemory | None
 
 
@@ -71,7 +71,13 @@ class Transformer(nn.Module):
         self.register_buffer("positions", sinusoidal_positions(POSITIONS, config.dimension), persistent=False)
         self.encoder = Layers([EncoderLayer(config) for _ in range(config.encoder_layers)])
         self.decoder = Layers([DecoderLayer(config) for _ in range(config.decoder_layers)])
-        self.vectorisation = Vectorisation(config.dimension, config.heads) if config.attention else None
+        self.encoder_norm = _final_norm(config)
+        self.decoder_norm = _final_norm(config)
+        layers = config.encoder_layers + config.decoder_layers
+        released = config.variant == "released"
+        self.constraint_memory = (
+            ConstraintMemory(layers, config.dimension, config.heads, released) if config.attention else None
+        )
         self.output = output_layer(config)
         self.dropout = nn.Dropout(config.dropout)
         self._initialise()
@@ -83,6 +89,9 @@ class Transformer(nn.Module):
                 nn.init.xavier_uniform_(module.weight)
                 if module.bias is not None:
                     nn.init.zeros_(module.bias)
+        for module in self.modules():
+            if isinstance(module, MultiHeadAttention | Adapters):
+                module.initialise()
 
     def embed(self, ids: Tensor, positions: Tensor | None) -> Tensor:
         """Scaled embeddings plus sinusoidal positions; `positions` has the shape of `ids` or of its last axis."""
@@ -92,24 +101,35 @@ class Transformer(nn.Module):
     def encode(self, source: Tensor, constraints: ConstraintTensors | None = None) -> Encoded:
         """source: (batch, length) ids."""
         mask = source != self.padding
-        vectors = None
-        if constraints is not None and self.vectorisation is not None:
-            vectors = self.vectorise(constraints)
+        extra: tuple[KeysValues | None, ...] = (None,) * (len(self.encoder) + len(self.decoder))
+        if constraints is not None and self.constraint_memory is not None:
+            extra = self._extra(constraints, self.constraint_memory)
             mask = torch.cat([constraints.source.number > 0, mask], dim=1)
         mask = mask[:, None, None, :]
         positions = torch.arange(source.shape[1], device=source.device)
         states = self.dropout(self.embed(source, positions))
-        for layer in self.encoder:
-            states = layer(states, mask, vectors)
-        return Encoded(states, mask, vectors, self._remember(constraints))
+        for layer, keys_values in zip(self.encoder, extra[: len(self.encoder)], strict=True):
+            states = layer(states, mask, keys_values)
+        return Encoded(self.encoder_norm(states), mask, extra[len(self.encoder) :], self._remember(constraints))
 
     def vectorise(self, constraints: ConstraintTensors) -> ConstraintVectors:
         """K_c and V_c, eqs. kv-attn and const-related-kv."""
-        assert self.vectorisation is not None
-        source = self.embed(constraints.source.ids, constraints.source.positions)
-        target = self.embed(constraints.target.ids, constraints.target.positions)
-        vectors: ConstraintVectors = self.vectorisation(source, target, constraints)
+        assert self.constraint_memory is not None
+        vectors: ConstraintVectors = self.constraint_memory.vectorisation(
+            *self._embed_constraints(constraints), constraints
+        )
         return vectors
+
+    def _embed_constraints(self, constraints: ConstraintTensors) -> tuple[Tensor, Tensor]:
+        source, target = constraints.source, constraints.target
+        return self.embed(source.ids, source.positions), self.embed(target.ids, target.positions)
+
+    def _extra(self, constraints: ConstraintTensors, memory: ConstraintMemory) -> tuple[KeysValues, ...]:
+        """Keys and values of the constraints for every layer, encoder first."""
+        attentions = [layer.attention for layer in self.encoder] + [layer.cross_attention for layer in self.decoder]
+        source, target = self._embed_constraints(constraints)
+        layers = memory(source, target, constraints, key_value_projections(attentions))
+        return tuple(KeysValues(keys, values) for keys, values in layers.unbind(0))
 
     def _remember(self, constraints: ConstraintTensors | None) -> OutputMemory | None:
         if constraints is None or self.output is None:
@@ -123,12 +143,14 @@ class Transformer(nn.Module):
         """States at all positions of a given target, (batch, length, d)."""
         positions = torch.arange(target_input.shape[1], device=target_input.device)
         states: Tensor = self.dropout(self.embed(target_input, positions))
-        for layer in self.decoder:
-            states = layer(states, encoded.states, encoded.mask, encoded.vectors)
-        return states
+        for layer, keys_values in zip(self.decoder, encoded.extra, strict=True):
+            states = layer(states, encoded.states, encoded.mask, keys_values)
+        normed: Tensor = self.decoder_norm(states)
+        return normed
 
     def decoder_memory(self, encoded: Encoded) -> DecoderMemory:
-        layers = tuple(layer.memory(encoded.states, encoded.vectors) for layer in self.decoder)
+        pairs = zip(self.decoder, encoded.extra, strict=True)
+        layers = tuple(layer.memory(encoded.states, keys_values) for layer, keys_values in pairs)
         return DecoderMemory(layers, encoded.mask, encoded.output)
 
     def step(
@@ -140,7 +162,7 @@ class Transformer(nn.Module):
         for index, layer in enumerate(self.decoder):
             states, own = layer.step(states, past[index] if past else None, memory.layers[index], memory.mask)
             grown.append(own)
-        return states, grown
+        return self.decoder_norm(states), grown
 
     def log_probabilities(self, states: Tensor, output: OutputMemory | None, prefix: Tensor | None = None) -> Tensor:
         """log P of every token, (batch, length, vocabulary), in float32."""
@@ -152,14 +174,15 @@ class Transformer(nn.Module):
             return self.output.over_vocabulary(states.float(), model, output, prefix)
 
 
+def _final_norm(config: ModelConfig) -> nn.Module:
+    """With `pre`, the stream itself is never normalised inside the layers, so it is at their end."""
+    return nn.LayerNorm(config.dimension) if config.norm == "pre" else nn.Identity()
+
+
 def _full_precision(tensor: Tensor) -> torch.autocast:
     return torch.autocast(tensor.device.type, enabled=False)
 
 
 def constraint_parameters(model: Transformer) -> set[str]:
     """Names of θ_c, the parameters a vanilla Transformer does not have."""
-    return {
-        name
-        for name, _ in model.named_parameters()
-        if name.startswith(("vectorisation.", "output.")) or ".adaptation." in name
-    }
+    return {name for name, _ in model.named_parameters() if name.startswith(("constraint_memory.", "output."))}

@@ -3,26 +3,28 @@
 Two forms of the adaptation exist. `paper`: Linear–ReLU–Linear, put before the attention's own key and value
 projections, as the equations say. `released`: the authors' code, a residual GELU network with layer normalisation
 whose result stands beside the projected keys and values.
+
+All layers are adapted at once: constraints are few tokens, and many small products would keep the GPU waiting.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from termweave.data.batches import ConstraintSide, ConstraintTensors
+from termweave.data.batches import ConstraintTensors
 from termweave.model.attention import KeysValues, MultiHeadAttention
 
 
 class ConstraintVectors(NamedTuple):
-    """K_c and V_c of a batch, flat: (constraint tokens, d) each, with the place of each token."""
+    """K_c and V_c of a batch, flat: (constraint tokens, d) each."""
 
     keys: Tensor
     values: Tensor
-    side: ConstraintSide
 
 
 class Vectorisation(nn.Module):
@@ -39,59 +41,86 @@ class Vectorisation(nn.Module):
         same = constraints.source.number.unsqueeze(2) == constraints.target.number.unsqueeze(1)
         same = same | ~same.any(dim=2, keepdim=True)
         attended = self.attention(
-            constraints.source.pad(source),
+            self.attention.queries(constraints.source.pad(source)),
             self.attention.project(constraints.target.pad(target)),
             mask=same.unsqueeze(1),
         )
-        return ConstraintVectors(source, constraints.source.pack(attended), constraints.source)
+        return ConstraintVectors(source, constraints.source.pack(attended))
 
 
-class PaperAdapter(nn.Module):
-    """adapt(·): two d×d transformations with a ReLU in between."""
+class Adapters(nn.Module):
+    """adapt(·) of every layer, separately for keys and values: (2, tokens, d) → (layers, 2, tokens, d)."""
 
-    def __init__(self, dimension: int) -> None:
+    def __init__(self, layers: int, dimension: int, released: bool) -> None:
         super().__init__()
-        self.inner = nn.Linear(dimension, dimension)
-        self.outer = nn.Linear(dimension, dimension)
+        self.inner_weight = nn.Parameter(torch.empty(layers, 2, dimension, dimension))
+        self.inner_bias = nn.Parameter(torch.empty(layers, 2, 1, dimension))
+        self.outer_weight = nn.Parameter(torch.empty(layers, 2, dimension, dimension))
+        self.outer_bias = nn.Parameter(torch.empty(layers, 2, 1, dimension))
+        self.norm_weight = nn.Parameter(torch.empty(layers, 2, 1, dimension)) if released else None
+        self.norm_bias = nn.Parameter(torch.empty(layers, 2, 1, dimension)) if released else None
+
+    def initialise(self) -> None:
+        for weight in (*self.inner_weight.data.flatten(0, 1), *self.outer_weight.data.flatten(0, 1)):
+            nn.init.xavier_uniform_(weight)
+        for bias in (self.inner_bias, self.outer_bias, self.norm_bias):
+            if bias is not None:
+                nn.init.zeros_(bias)
+        if self.norm_weight is not None:
+            nn.init.ones_(self.norm_weight)
 
     def forward(self, vectors: Tensor) -> Tensor:
-        result: Tensor = self.outer(F.relu(self.inner(vectors)))
-        return result
+        inner = vectors @ self.inner_weight + self.inner_bias
+        if self.norm_weight is None or self.norm_bias is None:
+            result: Tensor = F.relu(inner) @ self.outer_weight + self.outer_bias
+            return result
+        residual = vectors + (F.gelu(inner) @ self.outer_weight + self.outer_bias)
+        return F.layer_norm(residual, residual.shape[-1:]) * self.norm_weight + self.norm_bias
 
 
-class ReleasedAdapter(nn.Module):
-    """The authors' released form: GELU inside, a residual connection and layer normalisation around it."""
+class ConstraintMemory(nn.Module):
+    """The constraint keys and values of every layer, ready to stand before the layer's own."""
 
-    def __init__(self, dimension: int) -> None:
+    def __init__(self, layers: int, dimension: int, heads: int, released: bool) -> None:
         super().__init__()
-        self.inner = nn.Linear(dimension, dimension)
-        self.outer = nn.Linear(dimension, dimension)
-        self.norm = nn.LayerNorm(dimension)
-
-    def forward(self, vectors: Tensor) -> Tensor:
-        result: Tensor = self.norm(vectors + self.outer(F.gelu(self.inner(vectors))))
-        return result
-
-
-class Adaptation(nn.Module):
-    """The constraint keys and values of one layer, ready to stand before the layer's own."""
-
-    def __init__(self, dimension: int, released: bool) -> None:
-        super().__init__()
-        adapter = ReleasedAdapter if released else PaperAdapter
-        self.keys = adapter(dimension)
-        self.values = adapter(dimension)
+        self.heads = heads
         self.released = released
+        self.vectorisation = Vectorisation(dimension, heads)
+        self.adapters = Adapters(layers, dimension, released)
 
-    def forward(self, vectors: ConstraintVectors, attention: MultiHeadAttention) -> KeysValues:
-        keys, values = self.keys(vectors.keys), self.values(vectors.values)
+    def forward(
+        self,
+        source: Tensor,
+        target: Tensor,
+        constraints: ConstraintTensors,
+        projection: tuple[Tensor, Tensor],
+    ) -> Tensor:
+        """(layers, 2, batch, heads, slots, d / heads): keys, then values, of each layer.
+
+        projection: weights (layers, 2, d, d) and biases (layers, 2, 1, d) of the layers' key and value projections.
+        """
+        vectors = torch.stack(self.vectorisation(source, target, constraints))
+        adapted = self.adapters(vectors)
         if not self.released:
-            keys, values = attention.key(keys), attention.value(values)
-        return KeysValues(attention.split(vectors.side.pad(keys)), attention.split(vectors.side.pad(values)))
+            adapted = adapted @ projection[0].mT.to(adapted.dtype) + projection[1].to(adapted.dtype)
+        padded = constraints.source.pad(adapted)
+        layers, two, batch, slots, dimension = padded.shape
+        return padded.view(layers, two, batch, slots, self.heads, dimension // self.heads).transpose(3, 4)
 
 
-def with_constraints(own: KeysValues, extra: KeysValues) -> KeysValues:
+def key_value_projections(attentions: Sequence[MultiHeadAttention]) -> tuple[Tensor, Tensor]:
+    """Weights (layers, 2, d, d) and biases (layers, 2, 1, d) of the key and value projections of some layers."""
+    dimension = attentions[0].dimension
+    weights = torch.stack([attention.input.weight[dimension:] for attention in attentions])
+    biases = torch.stack([attention.input.bias[dimension:] for attention in attentions])
+    count = len(attentions)
+    return weights.view(count, 2, dimension, dimension), biases.view(count, 2, 1, dimension)
+
+
+def with_constraints(own: KeysValues, extra: KeysValues | None) -> KeysValues:
     """[constraints; original], along the length."""
+    if extra is None:
+        return own
     return KeysValues(
         torch.cat([extra.keys.to(own.keys.dtype), own.keys], dim=2),
         torch.cat([extra.values.to(own.values.dtype), own.values], dim=2),

@@ -37,6 +37,8 @@ class Objective(nn.Module):
         """Compile layer by layer, for all shapes at once: that starts in seconds, a whole-model graph in minutes."""
         for layer in (*self.model.encoder, *self.model.decoder):
             layer.compile(dynamic=True)
+        if self.model.constraint_memory is not None:
+            self.model.constraint_memory.compile(dynamic=True)
         self.score_reference = torch.compile(score_reference, dynamic=True)
         self.mix_at_reference = torch.compile(_mix_at_reference, dynamic=True)
 
