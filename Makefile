@@ -28,9 +28,9 @@ check: install
 test: check
 	$(BIN)/python -m pytest
 
+# What can be measured anywhere; `benchmarks/*.py --help` says how to measure the rest, on a GPU and on real text.
 bench: install
-	$(BIN)/python benchmarks/align.py --help
-	$(BIN)/python benchmarks/train.py --help
+	$(BIN)/python benchmarks/train.py --tiny --device cpu --no-compile --tokens 2048 --rounds 3 --steps 5
 
 clean:
 	rm -rf $(VENV) runs build .mypy_cache .ruff_cache .pytest_cache

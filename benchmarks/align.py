@@ -212,7 +212,8 @@ def show_table(arguments: argparse.Namespace) -> None:
     print("| text | pairs | system | AER | precision | recall | CPU s | of eflomal | peak MB |")
     print("|---|---|---|---|---|---|---|---|---|")
     for entry in records:
-        entry["cpu_of_eflomal"] = round(entry["cpu_seconds"] / reference[entry["text"]], 2) if reference else None
+        eflomal = reference.get(entry["text"])
+        entry["cpu_of_eflomal"] = round(entry["cpu_seconds"] / eflomal, 2) if eflomal else None
         keys = (
             "text",
             "training_pairs",
