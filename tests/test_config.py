@@ -228,4 +228,4 @@ def test_configurations_cannot_be_changed(write):
 
 @pytest.mark.parametrize("path", sorted((Path(__file__).parents[1] / "configs").glob("*.toml")), ids=lambda p: p.name)
 def test_the_configurations_that_come_along_are_valid(path):
-    load_config(path)
+    assert load_config(path).corpora

@@ -211,7 +211,7 @@ def test_configurations_are_valid(page):
     for block in blocks(page, "toml"):
         tree = tomllib.loads(block)
         if "data" in tree:
-            config.from_tree(config.Config, tree)
+            assert config.from_tree(config.Config, tree).corpora
 
 
 # The file tree of the README

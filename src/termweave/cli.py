@@ -230,7 +230,15 @@ def translate(
     terms = [parse_term(text) for text in term or []]
     sentences, wanted = read_requests(source, constraint_set, with_constraints=not no_constraints)
     translator = Translator.load(model, device)
-    add_terms(sentences, wanted, terms, (direction or translator.directions[0]).partition("-")[0])
+    language = (direction or translator.directions[0]).partition("-")[0]
+    for unused in add_terms(sentences, wanted, terms, language):
+        console.print(
+            f"termweave: the term {unused.source!r} occurs in no sentence and was not applied",
+            style="yellow",
+            highlight=False,
+            markup=False,
+            soft_wrap=True,
+        )
     results = translator.translate(
         sentences, wanted, direction=direction, beam=beam, batch_tokens=batch_tokens, progress=True
     )

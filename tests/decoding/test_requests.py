@@ -91,3 +91,10 @@ def test_terms_are_pairs():
         parse_term("Haus")
     with pytest.raises(ConstraintError, match="its source is empty"):
         parse_term("=house")
+
+
+def test_terms_that_hold_nowhere_are_named():
+    terms = [Constraint("Haus", "building"), Constraint("Boot", "boat")]
+    wanted: list[list[Constraint]] = [[], []]
+    assert add_terms(["das Haus", "das Hausboot"], wanted, terms, "de") == [terms[1]]
+    assert wanted == [[terms[0]], []]

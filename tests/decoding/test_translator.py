@@ -29,7 +29,7 @@ def both_ways(make_folder) -> Translator:
     return Translator.load(str(make_folder("de-en", "en-de")), "cpu")
 
 
-def same(first: list[Translation], second: list[Translation]) -> None:
+def assert_same(first: list[Translation], second: list[Translation]) -> None:
     assert [result.text for result in first] == [result.text for result in second]
     assert [result.score for result in first] == pytest.approx([result.score for result in second], abs=1e-4)
 
@@ -38,7 +38,7 @@ def test_the_order_of_the_sentences_is_kept(translator):
     results = translator.translate(SENTENCES)
     assert len({result.score for result in results}) == len(SENTENCES)  # so that a wrong order would show
     backwards = translator.translate(SENTENCES[::-1])
-    same(results, backwards[::-1])
+    assert_same(results, backwards[::-1])
     assert str(results[0]) == results[0].text
 
 
@@ -46,26 +46,26 @@ def test_the_order_of_the_sentences_is_kept(translator):
 def test_batches_change_nothing(translator, batch_tokens):
     constraints = [[], HOUSE, [], [], HOUSE]
     alone = [translator.translate([s], [c])[0] for s, c in zip(SENTENCES, constraints, strict=True)]
-    same(translator.translate(SENTENCES, constraints, batch_tokens=batch_tokens), alone)
+    assert_same(translator.translate(SENTENCES, constraints, batch_tokens=batch_tokens), alone)
 
 
 def test_constraints_reach_their_own_sentence_only(translator):
     plain = translator.translate(SENTENCES)
     results = translator.translate(SENTENCES, [[], HOUSE, [], [], []])
-    same(results[:1] + results[2:], plain[:1] + plain[2:])
+    assert_same(results[:1] + results[2:], plain[:1] + plain[2:])
     assert results[1].score != pytest.approx(plain[1].score, abs=1e-4)
-    same(translator.translate(SENTENCES, [[]] * 5), plain)
+    assert_same(translator.translate(SENTENCES, [[]] * 5), plain)
 
 
 def test_empty_sentences_stay_in_their_place(translator):
     results = translator.translate(["", SENTENCES[0], "   ", "\u200b", SENTENCES[3]])
     assert [result for index, result in enumerate(results) if index in (0, 2, 3)] == [Translation("", 0.0)] * 3
-    same([results[1], results[4]], translator.translate([SENTENCES[0], SENTENCES[3]]))
+    assert_same([results[1], results[4]], translator.translate([SENTENCES[0], SENTENCES[3]]))
     assert translator.translate([]) == []
 
 
 def test_the_same_text_in_another_unicode_form_is_the_same_sentence(translator):
-    same(translator.translate(["der alte Mu\u0308ller"]), translator.translate(["der alte Müller"]))
+    assert_same(translator.translate(["der alte Mu\u0308ller"]), translator.translate(["der alte Müller"]))
 
 
 def test_options_limits_and_marks_reach_the_search(both_ways, monkeypatch):
@@ -97,7 +97,7 @@ def test_a_model_of_several_directions_must_be_told_which(both_ways):
 
 
 def test_a_model_of_one_direction_refuses_others(translator):
-    same(translator.translate(SENTENCES, direction="de-en"), translator.translate(SENTENCES))
+    assert_same(translator.translate(SENTENCES, direction="de-en"), translator.translate(SENTENCES))
     with pytest.raises(ConfigError, match="does not translate en-de; choose one of: de-en"):
         translator.translate(SENTENCES, direction="en-de")
 

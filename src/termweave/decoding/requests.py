@@ -32,14 +32,19 @@ def read_requests(
 
 def add_terms(
     sentences: Sequence[str], wanted: Sequence[list[Constraint]], terms: Sequence[Constraint], language: str
-) -> None:
-    """A term holds for every sentence its source occurs in, as whole words of `language`."""
+) -> list[Constraint]:
+    """A term holds for every sentence its source occurs in, as whole words of `language`.
+
+    Returns the terms that hold nowhere: a term must never be passed over in silence.
+    """
     sources = [comparable(term.source, language) for term in terms]
+    used: set[Constraint] = set()
     for sentence, constraints in zip(sentences, wanted, strict=True):
         words = comparable(sentence, language) if terms else ()
-        constraints.extend(
-            term for term, phrase in zip(terms, sources, strict=True) if count_occurrences(words, phrase)
-        )
+        found = [term for term, phrase in zip(terms, sources, strict=True) if count_occurrences(words, phrase)]
+        constraints.extend(found)
+        used.update(found)
+    return [term for term in terms if term not in used]
 
 
 def parse_term(term: str) -> Constraint:

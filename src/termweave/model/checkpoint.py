@@ -45,6 +45,7 @@ def save_checkpoint(
         partial.mkdir()
         tensors = {name: tensor.detach().to("cpu", dtype).contiguous() for name, tensor in weights.items()}
         save_file(tensors, partial / WEIGHTS)
+        (partial / WEIGHTS).chmod(0o644)  # safetensors writes it for the owner's eyes only
         settings = {"format": FORMAT, "directions": list(directions), "model": to_tree(config)}
         storage.write_json(partial / SETTINGS, settings)
         shutil.copyfile(tokenizer, partial / TOKENIZER)
