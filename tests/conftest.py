@@ -13,6 +13,9 @@ from termweave.model.transformer import Transformer
 
 VOCABULARY, PADDING = 40, 0
 
+# The models here are tiny. Several threads gain nothing on them, and lose much where other programs use the cores too.
+torch.set_num_threads(1)
+
 Pairs = Sequence[Sequence[tuple[Sequence[int], Sequence[int]]]]
 
 
