@@ -320,12 +320,12 @@ keep = 2
 average = 1
 
 [training.stage1]
-steps = 500
+steps = 350
 learning_rate = 2e-3
 warmup = 100
 
 [training.stage2]
-steps = 400
+steps = 280
 learning_rate = 2e-3
 warmup = 50
 
