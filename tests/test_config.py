@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import re
 import typing
 from pathlib import Path
 
@@ -229,3 +230,24 @@ def test_configurations_cannot_be_changed(write):
 @pytest.mark.parametrize("path", sorted((Path(__file__).parents[1] / "configs").glob("*.toml")), ids=lambda p: p.name)
 def test_the_configurations_that_come_along_are_valid(path):
     assert load_config(path).corpora
+
+
+@pytest.mark.parametrize(
+    ("setting", "message"),
+    [
+        ("training.seed=-1", "training.seed"),
+        ("training.max_gradient_norm=-1.0", "training.max_gradient_norm"),
+        ('training.folder=""', "training.folder"),
+        ('data.folder=""', "data.folder"),
+        ("data.workers=-3", "data.workers"),
+        ("data.max_characters=0", "data.max_characters"),
+        ("subwords.sample=0", "subwords.sample"),
+        ("model.feed_forward=0", "model.feed_forward"),
+        ('corpora=[{tmx="a.tmx", links="a.links"}]', "corpora[0]: `links`"),
+        ('corpora=[{tmx="a.tmx", source="a.de"}]', "corpora[0]: give either"),
+    ],
+)
+def test_numbers_and_names_that_cannot_work_are_refused(setting, message):
+    path = Path(__file__).parents[1] / "configs" / "de-en.toml"
+    with pytest.raises(ConfigError, match=re.escape(message)):
+        load_config(path, [setting])

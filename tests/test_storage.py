@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import tempfile
 from itertools import pairwise
 from pathlib import Path
@@ -58,6 +59,30 @@ def test_a_failure_leaves_the_old_one(tmp_path, folder):
         raise RuntimeError("in the middle")
     assert (path / "old" if folder else path).read_text() == "old"
     assert names(tmp_path) == ["thing"]
+
+
+def test_a_file_does_not_replace_a_folder(tmp_path):
+    (tmp_path / "output").mkdir()
+    with pytest.raises(DataError, match=r"/output is a folder; name a file$"):
+        write_text(tmp_path / "output", "text")
+    assert names(tmp_path) == ["output"]
+
+
+@pytest.mark.parametrize("name", ["file/output", "file/folder/output"])
+def test_a_folder_that_is_a_file(tmp_path, name):
+    (tmp_path / "file").write_text("")
+    with pytest.raises(DataError, match=f"/{name} cannot be written"):
+        write_text(tmp_path / name, "text")
+
+
+def test_a_file_that_cannot_be_written_is_named_as_the_user_did(tmp_path):
+    path = tmp_path / "output"
+    with pytest.raises(PermissionError) as caught, atomic_path(path) as temporary:
+        raise PermissionError(errno.EACCES, "Permission denied", str(temporary))
+    assert caught.value.filename == str(path)
+    with pytest.raises(FileNotFoundError) as missing, atomic_path(path):
+        (tmp_path / "input").read_text()
+    assert missing.value.filename == str(tmp_path / "input"), "other files keep their names"
 
 
 def test_leftovers_of_a_killed_process_do_not_disturb(tmp_path):

@@ -134,7 +134,7 @@ def constraints(
         Path | None, typer.Option(help="A prepared corpus to learn the links from, if there are none.")
     ] = None,
     align_pairs: Annotated[
-        int, typer.Option(help="With --prepared: align the test set with so many of its sentence pairs.")
+        int, typer.Option(min=0, help="With --prepared: align the test set with so many of its sentence pairs.")
     ] = 200_000,
     hard_against: Annotated[
         Path | None,

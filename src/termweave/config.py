@@ -37,9 +37,10 @@ class CorpusConfig:
 
     def __post_init__(self) -> None:
         _require(
-            bool(self.tmx) != bool(self.source and self.target),
+            bool(self.tmx) != bool(self.source and self.target) and not (self.tmx and (self.source or self.target)),
             "corpora: give either `source` and `target` or `tmx`, not both and not neither",
         )
+        _require(not (self.tmx and self.links), "corpora: `links` count the words of text files, not of `tmx`")
 
 
 @dataclass(frozen=True)
@@ -73,7 +74,10 @@ class DataConfig:
                 f'data.directions: {direction!r} is not of the form "de-en"',
             )
         _require(len(set(self.directions)) == len(self.directions), "data.directions: a direction stands twice")
+        _require(bool(self.folder), "data.folder: name a folder")
         _require(2 <= self.max_tokens <= 1000, "data.max_tokens: must lie between 2 and 1000")
+        _require(self.max_characters >= 1, "data.max_characters: must be at least 1")
+        _require(self.workers >= 0, "data.workers: must not be negative; 0 means one per core")
         _require(self.max_ratio > 1, "data.max_ratio: must be above 1")
 
 
@@ -88,6 +92,7 @@ class SubwordConfig:
 
     def __post_init__(self) -> None:
         _require(300 <= self.size <= 65535, "subwords.size: must lie between 300 and 65535")
+        _require(self.sample >= 1, "subwords.sample: must be at least 1")
         _require(0.9 <= self.character_coverage <= 1, "subwords.character_coverage: must lie between 0.9 and 1")
 
 
@@ -147,6 +152,7 @@ class ModelConfig:
             self.dimension > 0 and self.dimension % (2 * self.heads) == 0,
             "model.dimension: must be a multiple of 2 × model.heads",
         )
+        _require(self.feed_forward >= 1, "model.feed_forward: must be at least 1")
         _require(0 <= self.dropout < 1, "model.dropout: must lie in [0, 1)")
         _require(
             self.encoder_layers > 0 and self.decoder_layers > 0,
@@ -194,6 +200,9 @@ class TrainingConfig:
     stage2: StageConfig = field(default_factory=lambda: StageConfig(steps=10_000, learning_rate=5e-4, warmup=500))
 
     def __post_init__(self) -> None:
+        _require(bool(self.folder), "training.folder: name a folder")
+        _require(0 <= self.seed < 2**31, "training.seed: must lie between 0 and 2147483647")
+        _require(self.max_gradient_norm >= 0, "training.max_gradient_norm: must not be negative; 0 means never")
         _require(self.batch_tokens >= 64, "training.batch_tokens: must be at least 64")
         _require(self.accumulation >= 1, "training.accumulation: must be at least 1")
         _require(0 <= self.label_smoothing < 1, "training.label_smoothing: must lie in [0, 1)")

@@ -22,9 +22,13 @@ Array = npt.NDArray[Any]
 def atomic_path(path: Path) -> Iterator[Path]:
     """Yield a temporary path beside `path`; it takes the place of `path` only if the block succeeds.
 
-    Works for files and for folders: whatever the block creates at the temporary path is moved.
+    Works for files and for folders: whatever the block creates at the temporary path is moved. Errors name `path`,
+    the one the user knows.
     """
-    path.parent.mkdir(parents=True, exist_ok=True)
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+    except (FileExistsError, NotADirectoryError):
+        raise DataError(f"{path} cannot be written: a file stands in the place of one of its folders") from None
     temporary = path.with_name(f".{path.name}.{os.getpid()}.partial")
     remove(temporary)
     try:
@@ -32,9 +36,20 @@ def atomic_path(path: Path) -> Iterator[Path]:
         if temporary.is_dir():
             _replace_folder(temporary, path)
         else:
-            temporary.replace(path)
+            _replace_file(temporary, path)
+    except OSError as error:
+        if str(error.filename) != str(temporary):
+            raise
+        raise OSError(error.errno, error.strerror, str(path)) from None
     finally:
         remove(temporary)
+
+
+def _replace_file(temporary: Path, path: Path) -> None:
+    try:
+        temporary.replace(path)
+    except IsADirectoryError:
+        raise DataError(f"{path} is a folder; name a file") from None
 
 
 def _replace_folder(temporary: Path, path: Path) -> None:
@@ -71,6 +86,23 @@ def read_json(path: Path) -> Any:
         raise DataError(f"{path} does not exist") from None
     except (ValueError, UnicodeDecodeError) as error:
         raise DataError(f"{path} is not valid JSON: {error}") from None
+
+
+@contextmanager
+def locked(folder: Path, command: str) -> Iterator[None]:
+    """One `command` per folder at a time; the lock vanishes with the process, however it ends."""
+    try:
+        import fcntl
+    except ImportError:  # not a Unix system: go without
+        yield
+        return
+    folder.mkdir(parents=True, exist_ok=True)
+    with (folder / ".lock").open("w") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            raise DataError(f"{folder}: another `{command}` is at work there; wait until it ends") from None
+        yield
 
 
 class RaggedArray:

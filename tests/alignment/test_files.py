@@ -1,5 +1,6 @@
 """Text files in, Pharaoh file out."""
 
+import gzip
 import lzma
 from collections.abc import Callable
 from pathlib import Path
@@ -62,3 +63,28 @@ def test_gold_links_that_do_not_fit(text: Any, tmp_path: Path) -> None:
     gold.links.write_text("1-1\n" * 49 + "1-99\n")
     with pytest.raises(DataError, match=r"gold\.links, line 50: target position 98"):
         align_files(source, target, tmp_path / "links", gold=gold)
+
+
+LATIN1 = "Müller\n".encode("latin-1")
+
+
+@pytest.mark.parametrize("damaged", [0, 1])
+@pytest.mark.parametrize(
+    ("suffix", "content", "message"),
+    [
+        ("", LATIN1, "is not UTF-8 text"),
+        (".gz", gzip.compress(b"a b c\n" * 500)[:-12], "is damaged"),
+        (".gz", gzip.compress(b"")[:10] + b"\xff" * 40, "is damaged"),
+        (".gz", b"no gzip\n", "is damaged"),
+        (".xz", b"no xz\n", "is damaged"),
+        (".xz", lzma.compress(b"a b c\n" * 500)[:-30], "is damaged"),
+    ],
+    ids=["latin-1", "cut gz", "garbage in gz", "no gz", "no xz", "cut xz"],
+)
+def test_the_damaged_file_is_named(tmp_path: Path, damaged: int, suffix: str, content: bytes, message: str) -> None:
+    paths = [tmp_path / "good", tmp_path / "good"]
+    paths[0].write_text("a b c\n" * 500)
+    paths[damaged] = tmp_path / f"bad{suffix}"
+    paths[damaged].write_bytes(content)
+    with pytest.raises(DataError, match=rf"/bad{suffix} {message}"):
+        align_files(*paths, tmp_path / "links")

@@ -47,6 +47,20 @@ def linked(copies: int = 1) -> list[LinkedSentence]:
     return link_tokenised(GERMAN * copies, ENGLISH * copies, LINKS * copies, OPTIONS)
 
 
+@pytest.mark.parametrize("depth", [500, 900, 980, 2000, 200_000])
+def test_brackets_nested_too_deeply(tmp_path: Path, depth: int) -> None:
+    path = tmp_path / "set.jsonl"
+    path.write_text('{"source": "", "target": "", "constraints": []}\n' + "[" * depth + "]" * depth + "\n")
+    with pytest.raises(DataError, match=r"set\.jsonl, line 2"):
+        read_constraint_set(path)
+
+
+def test_a_byte_order_mark_is_passed_over(tmp_path: Path) -> None:
+    path = tmp_path / "set.jsonl"
+    path.write_text('{"source": "a", "target": "b", "constraints": []}\n', encoding="utf-8-sig")
+    assert read_constraint_set(path) == [ConstrainedSentence("a", "b")]
+
+
 def test_round_trip_keeps_everything(tmp_path: Path) -> None:
     twice = Constraint("Haus", 'house\u2028"C++"')
     sentences = [

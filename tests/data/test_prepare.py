@@ -20,7 +20,7 @@ from termweave.data.corpus import DirectionData, PreparedCorpus
 from termweave.data.folder import RECORD, PairFolder
 from termweave.data.prepare import STEPS, StepReport, prepare
 from termweave.errors import ConfigError, DataError
-from termweave.storage import RaggedArray, RaggedWriter, read_json
+from termweave.storage import RaggedArray, RaggedWriter, locked, read_json
 from termweave.text.subwords import Subwords
 
 
@@ -198,6 +198,24 @@ def test_changed_settings_redo_what_they_touch(tmp_path: Path) -> None:
     assert redone(toy_config(tmp_path, subwords={"size": 380})) == ["align", "phrases"]
 
 
+@pytest.mark.parametrize(
+    ("file", "first"),
+    [("source.ids.values", "encode"), ("target.spans.offsets", "encode"), ("links.values", "align"),
+     ("de-en.phrases.values", "phrases")],
+)  # fmt: skip
+def test_damaged_files_are_written_again(tmp_path: Path, file: str, first: str) -> None:
+    write_corpus(tmp_path, 60)
+    config = toy_config(tmp_path)
+    prepare(config)
+    before = fingerprints(tmp_path / "prepared")
+    path = tmp_path / "prepared" / "de-en" / file
+    content = path.read_bytes()
+    for damaged in (b"", content[: len(content) // 16 * 8], content + bytes(8)):
+        path.write_bytes(damaged)
+        assert [step.name for step in prepare(config).steps if not step.skipped] == list(STEPS[STEPS.index(first) :])
+        assert fingerprints(tmp_path / "prepared") == before
+
+
 def test_tokenised_test_set_is_removed(tmp_path: Path) -> None:
     write_corpus(tmp_path, 100)
     held_out = sentences(100)[10:30]
@@ -350,7 +368,7 @@ def test_nothing_left_says_why(tmp_path: Path) -> None:
 def test_one_preparation_at_a_time(tmp_path: Path) -> None:
     write_corpus(tmp_path, 10)
     with (
-        preparation._locked(tmp_path / "prepared"),
+        locked(tmp_path / "prepared", "termweave prepare"),
         pytest.raises(DataError, match="another `termweave prepare` is at work"),
     ):
         prepare(toy_config(tmp_path))

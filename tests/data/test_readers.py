@@ -130,3 +130,16 @@ def test_tmx_with_entities_is_refused(tmp_path: Path) -> None:
     bomb = '<!DOCTYPE tmx [<!ENTITY a "aaaa"><!ENTITY b "&a;&a;">]><tmx><body><tu>&b;</tu></body></tmx>'
     with pytest.raises(DataError, match="entities"):
         list(read_tmx(write(tmp_path / "memory.tmx", bomb.encode()), "de", "en"))
+
+
+@pytest.mark.parametrize("encoding", ["GB18030", "EUC-JP", "no-such-encoding"])
+def test_tmx_in_an_encoding_the_parser_does_not_know(tmp_path: Path, encoding: str) -> None:
+    path = write(tmp_path / "memory.tmx", TMX.replace("UTF-8", encoding).encode())
+    with pytest.raises(DataError, match=r"memory\.tmx .*convert the file to UTF-8"):
+        list(read_tmx(path, "de", "en"))
+
+
+def test_tmx_nested_too_deeply(tmp_path: Path) -> None:
+    text = TMX.replace("colour", "<hi>" * 5000 + "colour" + "</hi>" * 5000)
+    with pytest.raises(DataError, match=r"memory\.tmx: .*after unit 1 is nested too deeply"):
+        list(read_tmx(write(tmp_path / "memory.tmx", text.encode()), "de", "en"))

@@ -46,7 +46,7 @@ def test_a_set_has_those_of_its_sentences_unless_they_are_withheld(constraint_se
 
 @pytest.mark.parametrize(
     ("content", "lines"),
-    [(b"a\nb\n", ["a", "b"]), (b"a\nb", ["a", "b"]), (b"\n", [""]), ("Größe\n\n".encode(), ["Größe", ""])],
+    [(b"a\nb\n", ["a", "b"]), (b"a\nb", ["a", "b"]), (b"\n", [""]), (b"", []), ("Größe\n\n".encode(), ["Größe", ""])],
 )
 def test_standard_input(monkeypatch, content, lines):
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(content)))
@@ -56,6 +56,12 @@ def test_standard_input(monkeypatch, content, lines):
 def test_standard_input_in_another_encoding(monkeypatch):
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO("Müller".encode("latin-1"))))
     with pytest.raises(DataError, match=r"not UTF-8 text \(byte 1\)"):
+        read_requests(None, None, True)
+
+
+def test_no_standard_input(monkeypatch):
+    monkeypatch.setattr(sys, "stdin", None)
+    with pytest.raises(DataError, match="no standard input; name a text file"):
         read_requests(None, None, True)
 
 

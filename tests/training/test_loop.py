@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -188,6 +189,53 @@ def test_accumulation_must_fit_the_processes(config, tmp_path):
     )
     assert done.returncode != 0
     assert "set it to a multiple of 2" in done.stderr
+
+
+def refused(config: Path, folder: Path, extra: dict[str, object]) -> str:
+    done = subprocess.run(
+        [sys.executable, *command(config, folder, extra)],
+        env=environment(),
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 1
+    assert "Traceback" not in done.stderr
+    return done.stderr
+
+
+def test_a_finished_folder_is_not_taken_for_another_model(config, uninterrupted):
+    assert "another model configuration" in refused(config, uninterrupted, {"model.variant": "paper"})
+
+
+def test_stops_do_not_change_what_is_averaged(config, uninterrupted, tmp_path):
+    """The checkpoint a stop leaves behind is no regular one."""
+    run(config, tmp_path, None, "--max-seconds", "0")
+    run(config, tmp_path, None, "--max-seconds", "0")
+    run(config, tmp_path)
+    same_weights(tmp_path, uninterrupted)
+
+
+def test_a_diverged_model_is_never_saved(config, tmp_path):
+    extra = {"training.stage1.learning_rate": 1e30, "training.stage1.warmup": 1, "training.log_every": 100}
+    assert "Try a lower learning_rate" in refused(config, tmp_path, extra)
+    assert not (tmp_path / "stage1" / "final").exists()
+
+
+def test_two_runs_do_not_share_a_folder(config, tmp_path):
+    from termweave.storage import locked
+
+    with locked(tmp_path / "stage1", "termweave train"):
+        assert "another `termweave train` is at work" in refused(config, tmp_path, {})
+
+
+def test_weights_of_another_vocabulary_are_refused(config, uninterrupted, tmp_path):
+    start = tmp_path / "start"
+    shutil.copytree(uninterrupted / "stage1" / "final", start)
+    with (start / "tokenizer.model").open("ab") as file:
+        file.write(b"x")
+    extra = {"training.start_from": f'"{start.as_posix()}"'}
+    assert "another vocabulary" in refused(config, tmp_path / "run", extra)
 
 
 def test_another_model_is_not_resumed(config, uninterrupted, tmp_path):

@@ -50,7 +50,7 @@ def test_padding_does_not_change_the_loss(make_model, make_batch, variant):
         batch = make_batch(source, target, constraints, width=width)
         weights = batch.weights.clone()
         weights[0, :2] = weights[1, 0] = 0.8
-        losses.append(float(objective(replace(batch, weights=weights))[0]))
+        losses.append(objective(replace(batch, weights=weights))[0].item())
     assert losses[1] == pytest.approx(losses[0], rel=1e-5)
     assert losses[2] == pytest.approx(losses[0], rel=1e-5)
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import tempfile
 import time
-from contextlib import ExitStack
 from dataclasses import dataclass
 from itertools import islice, zip_longest
 from pathlib import Path
@@ -15,7 +14,7 @@ from termweave.alignment.eflomal import align_with_eflomal
 from termweave.alignment.error_rate import AlignmentErrorRate, alignment_error_rate
 from termweave.alignment.links import LINK, GoldLinks
 from termweave.alignment.pharaoh import read_pharaoh, write_pharaoh
-from termweave.alignment.textfile import open_text
+from termweave.alignment.textfile import text_lines
 from termweave.alignment.words import WordIds, identical_words
 from termweave.errors import DataError
 from termweave.progress import Advance
@@ -102,16 +101,14 @@ def align_files(
 def _add_text(source_path: Path, target_path: Path, source: WordIds, target: WordIds) -> int:
     """Append two files to the word ids; returns the number of lines."""
     total = 0
-    with ExitStack() as stack:
-        files = [stack.enter_context(open_text(path)) for path in (source_path, target_path)]
-        pairs = zip_longest(*files)
-        while batch := list(islice(pairs, _BATCH)):
-            if None in batch[-1]:
-                shorter = source_path if batch[-1][0] is None else target_path
-                raise DataError(f"{source_path} and {target_path} differ in length: {shorter} has fewer lines")
-            source.extend([line.split() for line, _ in batch])
-            target.extend([line.split() for _, line in batch])
-            total += len(batch)
+    pairs = zip_longest(text_lines(source_path), text_lines(target_path))
+    while batch := list(islice(pairs, _BATCH)):
+        if None in batch[-1]:
+            shorter = source_path if batch[-1][0] is None else target_path
+            raise DataError(f"{source_path} and {target_path} differ in length: {shorter} has fewer lines")
+        source.extend([line.split() for line, _ in batch])
+        target.extend([line.split() for _, line in batch])
+        total += len(batch)
     return total
 
 

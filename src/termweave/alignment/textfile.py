@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import lzma
+import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -23,5 +24,11 @@ def open_text(path: Path) -> Iterator[TextIO]:
         raise DataError(f"{path}: no such file") from None
     except UnicodeDecodeError as error:
         raise DataError(f"{path} is not UTF-8 text ({error.reason} at byte {error.start} of a block)") from None
-    except (gzip.BadGzipFile, lzma.LZMAError, EOFError) as error:
+    except (gzip.BadGzipFile, zlib.error, lzma.LZMAError, EOFError) as error:
         raise DataError(f"{path} is damaged: {error}") from None
+
+
+def text_lines(path: Path) -> Iterator[str]:
+    """The lines of one file. Several may be read side by side: each reports its own errors, never another's."""
+    with open_text(path) as file:
+        yield from file

@@ -106,7 +106,7 @@ def make_constraint_set(
 def read_constraint_set(path: Path) -> list[ConstrainedSentence]:
     """Read a JSON-lines file; duplicates are kept, anything unexpected is an error that names the line."""
     try:
-        lines = path.read_bytes().decode("utf-8").split("\n")
+        lines = path.read_bytes().decode("utf-8").removeprefix("\ufeff").split("\n")
     except FileNotFoundError:
         raise DataError(f"{path} does not exist; make it with `termweave constraints`") from None
     except UnicodeDecodeError as error:
@@ -131,6 +131,8 @@ def _parse(line: str, where: str) -> ConstrainedSentence:
         row = json.loads(line)
     except ValueError as error:
         raise DataError(f"{where} is not valid JSON ({error}); each line must be one object") from None
+    except RecursionError:
+        raise DataError(f"{where} is nested too deeply; each line must be one object") from None
     _require_keys(row, {"source": str, "target": str, "constraints": list}, where)
     constraints = []
     for number, item in enumerate(row["constraints"], start=1):

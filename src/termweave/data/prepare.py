@@ -12,19 +12,22 @@ import dataclasses
 import hashlib
 import json
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
+from termweave.alignment import LINK
 from termweave.config import Config
+from termweave.constraints.phrases import PHRASE
 from termweave.data import steps
-from termweave.data.folder import RECORD, SIDES, ragged_files
+from termweave.data.folder import CHARACTER_SPAN, ID, RECORD, SIDES, WORD, WORD_SPAN
 from termweave.data.measure import measured
 from termweave.data.plan import Plan, make_plan
 from termweave.data.steps import Counts
 from termweave.errors import ConfigError, DataError
-from termweave.storage import read_json, remove, write_json
+from termweave.storage import RaggedArray, locked, read_json, remove, write_json
 
 _FUNCTIONS: dict[str, Callable[[Plan], Counts]] = {
     "clean": steps.clean,
@@ -67,7 +70,7 @@ def prepare(
     plan = make_plan(config)
     wanted = STEPS[: STEPS.index(until) + 1] if until else STEPS
     reports: list[StepReport] = []
-    with _locked(plan.root):
+    with locked(plan.root, "termweave prepare"):
         record = _Record.load(plan)
         key = ""
         for name in wanted:
@@ -111,9 +114,9 @@ class _Record:
         return record
 
     def find(self, name: str, key: str) -> StepReport | None:
-        """The report of a step done with this key whose files are all there."""
+        """The report of a step done with this key whose files are all there and undamaged, as far as sizes tell."""
         step = self._done.get(name)
-        if step is None or step.key != key or not all(path.exists() for path in step_files(self._plan, name)):
+        if step is None or step.key != key or not _is_whole(self._plan, name):
             return None
         return dataclasses.replace(step, skipped=True)
 
@@ -141,27 +144,44 @@ class _Record:
         write_json(self._plan.root / RECORD, tree)
 
 
-def step_files(plan: Plan, name: str) -> Iterator[Path]:
-    """The files a step leaves behind."""
+def _is_whole(plan: Plan, name: str) -> bool:
+    """Whether the files a step leaves behind are there, and the two files of every ragged array fit each other."""
+    try:
+        for path, dtype in _step_arrays(plan, name):
+            RaggedArray.open(path, dtype)
+    except DataError:
+        return False
+    return all(path.exists() for path in _step_files(plan, name))
+
+
+def _step_files(plan: Plan, name: str) -> Iterator[Path]:
+    """The files a step leaves behind, ragged arrays apart."""
     if name == "subwords":
         yield plan.tokenizer
     for pair in plan.pairs:
-        folder = pair.folder
         for side in SIDES:
             if name == "clean":
-                yield folder.text(side)
-            if name == "clean" and pair.brings_links:
-                yield from ragged_files(folder.given_spans(side))
+                yield pair.folder.text(side)
             if name == "encode":
-                yield from (*ragged_files(folder.ids(side)), *ragged_files(folder.words(side)))
-                yield from (*ragged_files(folder.spans(side)), folder.vocabulary(side))
+                yield pair.folder.vocabulary(side)
+
+
+def _step_arrays(plan: Plan, name: str) -> Iterator[tuple[Path, np.dtype[Any]]]:
+    """The ragged arrays a step leaves behind."""
+    for pair in plan.pairs:
+        folder = pair.folder
+        for side in SIDES:
+            if name == "clean" and pair.brings_links:
+                yield folder.given_spans(side), CHARACTER_SPAN
+            if name == "encode":
+                yield from ((folder.ids(side), ID), (folder.words(side), WORD), (folder.spans(side), WORD_SPAN))
         if name in ("clean", "encode") and pair.brings_links:
-            yield from ragged_files(folder.given_links if name == "clean" else folder.brought_links)
+            yield folder.given_links if name == "clean" else folder.brought_links, LINK
         if name == "align":
-            yield from ragged_files(folder.links)
+            yield folder.links, LINK
         if name == "phrases":
             for direction in pair.directions:
-                yield from ragged_files(folder.phrases(direction))
+                yield folder.phrases(direction), PHRASE
 
 
 def _step_key(plan: Plan, name: str, previous: str) -> str:
@@ -203,20 +223,3 @@ def _remove_leftovers(plan: Plan) -> None:
     leftovers = [path for pair in plan.pairs for path in pair.folder.path.glob(".*")]
     for path in (*plan.root.glob(".*.partial*"), *leftovers):
         remove(path)
-
-
-@contextmanager
-def _locked(folder: Path) -> Iterator[None]:
-    """One preparation per folder at a time; the lock vanishes with the process, however it ends."""
-    try:
-        import fcntl
-    except ImportError:  # not a Unix system: go without
-        yield
-        return
-    folder.mkdir(parents=True, exist_ok=True)
-    with (folder / ".lock").open("w") as file:
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
-            raise DataError(f"{folder}: another `termweave prepare` is at work there; wait until it ends") from None
-        yield

@@ -102,6 +102,10 @@ def read_tmx(path: Path, source: str, target: str) -> Iterator[tuple[str, str]]:
             raise DataError(f"{path} uses XML entities, which are not read for safety: {error}") from None
         except _DAMAGED as error:
             raise DataError(f"{path}: the compressed file is cut off or damaged: {error}") from None
+        except (LookupError, ValueError) as error:  # the parser's words for encodings it does not know
+            raise DataError(f"{path} cannot be decoded ({error}); convert the file to UTF-8 first") from None
+        except RecursionError:
+            raise DataError(f"{path}: a segment after unit {count:,} is nested too deeply") from None
     if not count:
         held = ", ".join(sorted(found)) or "no translation units"
         raise DataError(f"{path} has no unit with both {source} and {target}; it holds: {held}")

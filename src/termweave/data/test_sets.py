@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import tempfile
 from collections.abc import Iterable, Sequence
 from itertools import chain, islice
@@ -38,8 +39,7 @@ def make_test_constraints(
     """Write the constraint set of a test set. Exactly one of `links` and `prepared` says where its links come from."""
     if (links is None) == (prepared is None):
         raise ConfigError("give either --links (of a test set in words) or --prepared (to learn links from)")
-    if not (options.source_language and options.target_language):
-        raise ConfigError("--languages: write both languages, for example de-en")
+    options = _checked_languages(options)
     lines = list(read_together(source, target))
     if links is not None:
         rows: list[list[Link]] = [sorted(row.possible) for row in read_pharaoh(links)]
@@ -55,6 +55,16 @@ def make_test_constraints(
         tokenised=links is not None,
         hard_against=None if hard_against is None else list(read_lines(hard_against)),
     )
+
+
+def _checked_languages(options: ConstraintSetOptions) -> ConstraintSetOptions:
+    """The options with their languages in lower case, as prepared folders have them."""
+    languages = options.source_language.lower(), options.target_language.lower()
+    if any(not language or "-" in language for language in languages):
+        raise ConfigError(
+            f"--languages {'-'.join(languages)}: not two languages; write both languages, for example de-en"
+        )
+    return dataclasses.replace(options, source_language=languages[0], target_language=languages[1])
 
 
 def learn_links(
@@ -86,12 +96,12 @@ def _words(text: str, language: str) -> list[str]:
 
 
 def _clean_text(prepared: Path, languages: tuple[str, str]) -> Iterable[tuple[str, str]]:
-    """The cleaned sentence pairs of a prepared corpus, in the order of `languages`."""
+    """The cleaned sentence pairs of a prepared corpus, in the order of `languages`; what is missing, is found here."""
     name = "-".join(languages)
     stored = read_json(prepared / RECORD).get("pairs", [])
     if name not in stored and reverse(name) not in stored:
         raise DataError(f"{prepared} holds no {name} text; it holds: {', '.join(stored) or 'nothing'}")
     swapped = name not in stored
     folder = PairFolder(prepared, reverse(name) if swapped else name)
-    for first, second in read_together(*(folder.text(side) for side in SIDES)):
-        yield (second, first) if swapped else (first, second)
+    pairs = read_together(*(folder.text(side) for side in SIDES))
+    return ((second, first) if swapped else (first, second) for first, second in pairs)

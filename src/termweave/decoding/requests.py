@@ -56,7 +56,10 @@ def parse_term(term: str) -> Constraint:
 
 
 def _standard_input() -> list[str]:
+    if sys.stdin is None:  # so it is in programs without a console
+        raise DataError("there is no standard input; name a text file")
     try:
-        return sys.stdin.buffer.read().decode("utf-8").removesuffix("\n").split("\n")
+        text = sys.stdin.buffer.read().decode("utf-8")
     except UnicodeDecodeError as error:
         raise DataError(f"standard input is not UTF-8 text (byte {error.start}); convert it first") from None
+    return text.removesuffix("\n").split("\n") if text else []

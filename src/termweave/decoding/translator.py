@@ -12,7 +12,7 @@ import torch
 from termweave.constraints.constraint import Constraint
 from termweave.data.batches import constraints_from_ids, pad_rows
 from termweave.decoding.beam import Hypothesis, Marks, SearchOptions, beam_search
-from termweave.errors import ConfigError, ConstraintError, DataError
+from termweave.errors import CheckpointError, ConfigError, ConstraintError, DataError
 from termweave.model.checkpoint import Checkpoint, load_checkpoint
 from termweave.model.transformer import POSITIONS
 from termweave.progress import progress_bar
@@ -95,6 +95,11 @@ class Translator:
             raise ConstraintError(
                 f"there are {len(sentences)} sentences but constraints for {len(constraints)}; give one list a sentence"
             )
+        if any(constraints) and not (self.model.config.attention or self.model.config.output):
+            raise ConstraintError(
+                "this model takes no constraints (it is of stage 1, or vanilla); use a model of stage 2, or leave the "
+                "constraints out (--no-constraints)"
+            )
         self._tag(direction)
         return [
             self._request(index, sentence, wanted)
@@ -141,6 +146,8 @@ class Translator:
         limits = torch.from_numpy(lengths * LENGTH_FACTOR + LENGTH_EXTRA).to(device)
         marks = Marks(subwords.bos, subwords.eos, (subwords.pad, subwords.bos, *subwords.tags.values()))
         for hypotheses in beam_search(self.model, self.model.decoder_memory(encoded), limits, marks, options):
+            if not hypotheses:
+                raise CheckpointError("the model gives no probabilities; its weights are damaged or training diverged")
             yield hypotheses[0]
 
 
@@ -173,6 +180,8 @@ def choose_device(name: str) -> torch.device:
         device = torch.device(name)
     except RuntimeError:
         raise ConfigError(f"unknown device {name!r}; use auto, cpu, cuda or cuda:0") from None
+    if device.type not in ("cpu", "cuda"):
+        raise ConfigError(f"device {name!r} is not supported; use auto, cpu, cuda or cuda:0")
     if device.type == "cuda" and not torch.cuda.is_available():
         raise ConfigError("no CUDA device was found; use --device cpu, or install a CUDA build of torch")
     return device

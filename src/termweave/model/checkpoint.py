@@ -68,7 +68,10 @@ def load_settings(folder: Path) -> tuple[ModelConfig, tuple[str, ...]]:
             raise CheckpointError(
                 f"{folder} has format {settings['format']}, this version of Termweave reads format {FORMAT}"
             )
-        return from_tree(ModelConfig, settings["model"]), tuple(settings["directions"])
+        directions = settings["directions"]
+        if not isinstance(directions, list) or not directions or not all(isinstance(name, str) for name in directions):
+            raise ValueError("directions must be a list of names such as de-en")
+        return from_tree(ModelConfig, settings["model"]), tuple(directions)
     except CheckpointError:
         raise
     except (ValueError, KeyError, TypeError, TermweaveError) as error:
@@ -95,6 +98,15 @@ def put_weights(model: Transformer, weights: Mapping[str, Tensor], folder: Path,
     if missing or unexpected:
         raise CheckpointError(
             f"the weights in {folder} do not fit the model: missing {missing[:3]}, unexpected {unexpected[:3]}"
+        )
+
+
+def require_same_vocabulary(folder: Path, tokenizer: Path) -> None:
+    """Weights belong to a vocabulary: on the ids of another one they would be noise, and nothing would show it."""
+    if (folder / TOKENIZER).read_bytes() != tokenizer.read_bytes():
+        raise CheckpointError(
+            f"{folder} was trained with another vocabulary than {tokenizer}; prepare the corpus with "
+            f"subwords.model = {str(folder / TOKENIZER)!r}, or choose another folder"
         )
 
 

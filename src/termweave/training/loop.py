@@ -7,6 +7,7 @@ with the same batches, random numbers and optimiser, so that its losses are thos
 from __future__ import annotations
 
 import json
+import math
 import signal
 import time
 from collections.abc import Iterator
@@ -25,7 +26,13 @@ from termweave.config import StageConfig, TrainingConfig
 from termweave.data.batches import Batch
 from termweave.data.stream import BatchStream
 from termweave.errors import TrainingError
-from termweave.model.checkpoint import load_settings, load_weights, put_weights, save_checkpoint
+from termweave.model.checkpoint import (
+    load_settings,
+    load_weights,
+    put_weights,
+    require_same_vocabulary,
+    save_checkpoint,
+)
 from termweave.model.transformer import Transformer
 from termweave.progress import console, progress_bar
 from termweave.training.distributed import Processes
@@ -137,6 +144,8 @@ class StageTrainer:
                 if self.validator is not None and self.step % self.validate_every == 0:
                     self._validate(writer)
                 if self.step % self.training.checkpoint_every == 0 or stopped or self.step == self.stage.steps:
+                    if window.loss is not None:
+                        self._require_finite(float(window.loss))
                     self.save()
         batches.close()  # type: ignore[attr-defined]
         return self.step >= self.stage.steps
@@ -189,12 +198,16 @@ class StageTrainer:
             "tokens_per_second": round(tokens / seconds),
             "steps_per_second": round(window.steps / seconds, 3),
         }
-        if not record["loss"] < float("inf"):
+        self._require_finite(loss)
+        self._record(record, writer, ("loss", "nll", "rate", "tokens_per_second"))
+
+    def _require_finite(self, loss: float) -> None:
+        """A model that diverged is never saved over a good one."""
+        if not math.isfinite(loss):
             raise TrainingError(
-                f"the loss is {record['loss']} at step {self.step}; the last checkpoint is kept. "
+                f"the loss is {loss} at step {self.step}; the last checkpoint is kept. "
                 "Try a lower learning_rate, a longer warmup, or max_gradient_norm = 1.0"
             )
-        self._record(record, writer, ("loss", "nll", "rate", "tokens_per_second"))
 
     def _validate(self, writer: SummaryWriter | None) -> None:
         if self.group.first and self.validator is not None:
@@ -244,13 +257,25 @@ def save_training_checkpoint(trainer: StageTrainer, random_states: list[Tensor])
             partial, trainer.model.state_dict(), trainer.model.config, trainer.directions, trainer.tokenizer
         )
         save_state(partial, trainer.model, trainer.optimiser, random_states, {"step": trainer.step})
-    for old in step_checkpoints(trainer.folder)[: -trainer.training.keep]:
-        storage.remove(old)
+    regular = regular_checkpoints(trainer.folder, trainer.training.checkpoint_every, trainer.stage.steps)
+    kept = {target, *regular[-trainer.training.keep :]}
+    for old in step_checkpoints(trainer.folder):
+        if old not in kept:
+            storage.remove(old)
 
 
 def step_checkpoints(folder: Path) -> list[Path]:
     """Checkpoints of a stage, oldest first."""
     return sorted(path for path in folder.glob("step-*") if path.is_dir())
+
+
+def regular_checkpoints(folder: Path, every: int, last: int) -> list[Path]:
+    """Those an uninterrupted run has too. A stop leaves one of its own, which must not count in the average."""
+    return [path for path in step_checkpoints(folder) if (step := _step_of(path)) % every == 0 or step == last]
+
+
+def _step_of(checkpoint: Path) -> int:
+    return int(checkpoint.name.removeprefix("step-"))
 
 
 def resume_from(trainer: StageTrainer, checkpoint: Path) -> int:
@@ -259,6 +284,7 @@ def resume_from(trainer: StageTrainer, checkpoint: Path) -> int:
         raise TrainingError(
             f"{checkpoint} was trained with another model configuration; choose another training.folder or remove it"
         )
+    require_same_vocabulary(checkpoint, trainer.tokenizer)
     put_weights(trainer.model, load_weights(checkpoint), checkpoint)
     return int(
         load_state(checkpoint, trainer.model, trainer.optimiser, trainer.group.rank, trainer.group.device)["step"]
@@ -274,7 +300,7 @@ def forget_log_after(log: Path, step: int) -> None:
             try:
                 if json.loads(line)["step"] <= step:
                     kept.append(line)
-            except ValueError:
+            except (ValueError, KeyError, TypeError):
                 continue  # a line the kill cut short
         storage.write_text(log, "".join(line + "\n" for line in kept))
 

@@ -4,21 +4,31 @@ from __future__ import annotations
 
 import dataclasses
 import time
+from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
 import torch
 
+from termweave import storage
 from termweave.config import Config, ModelConfig, StageConfig
 from termweave.data.corpus import PreparedCorpus
 from termweave.data.stream import BatchStream, Weighting
 from termweave.decoding.translator import choose_device
 from termweave.errors import TrainingError
-from termweave.model.checkpoint import average_weights, load_weights, put_weights, save_checkpoint
+from termweave.model.checkpoint import (
+    average_weights,
+    load_settings,
+    load_weights,
+    put_weights,
+    require_same_vocabulary,
+    save_checkpoint,
+)
 from termweave.model.transformer import Transformer
+from termweave.progress import console
 from termweave.training.distributed import Processes, processes
-from termweave.training.loop import StageTrainer, StopSignal, step_checkpoints
+from termweave.training.loop import StageTrainer, StopSignal, regular_checkpoints
 from termweave.training.validation import Validator
 
 Stage = Literal["1", "2", "both"]
@@ -70,9 +80,8 @@ class _Run:
 
     def stage2(self, first: Path, stop: StopSignal) -> Path | None:
         model, stage = self.config.model, self.config.training.stage2
-        constraints = (
-            model.attention or model.output
-        )  # with neither, stage 2 is stage 1 continued: the vanilla baseline
+        # With neither, stage 2 is stage 1 continued: the vanilla baseline.
+        constraints = model.attention or model.output
         weighting = Weighting(stage.alpha, stage.beta, constraints)
         return self._stage("stage2", model, first, stage, weighting, stop)
 
@@ -88,12 +97,15 @@ class _Run:
         """Train one stage and write its model folder; None if it was stopped before its end."""
         folder = self.folder / name
         if (folder / "final").exists():
+            self._require_same(folder / "final", settings)
+            console.print(f"{name}: finished before", highlight=False)
             return folder / "final"
         training = self.config.training
         torch.manual_seed(training.seed)
         subwords = self.corpus.subwords
         model = Transformer(settings, subwords.size, subwords.pad)
         if start is not None:
+            require_same_vocabulary(start, self.tokenizer)
             put_weights(model, load_weights(start), start, new=True)
         torch.manual_seed(training.seed + 1000 + self.group.rank)  # dropout differs between processes
         seed = training.seed + (0 if name == "stage1" else 1)
@@ -119,14 +131,26 @@ class _Run:
             validator=Validator(validation, subwords, self.directions) if validation.file else None,
             validate_every=validation.every,
         )
-        if not trainer.run(stop):
-            return None
-        return self._finish(folder, settings)
+        with storage.locked(folder, "termweave train") if self.group.first else nullcontext():
+            if not trainer.run(stop):
+                return None
+            return self._finish(folder, settings, stage.steps)
 
-    def _finish(self, folder: Path, settings: ModelConfig) -> Path:
+    def _require_same(self, final: Path, settings: ModelConfig) -> None:
+        """A finished stage must be the one that is asked for."""
+        found, directions = load_settings(final)
+        if found != settings or directions != self.directions:
+            raise TrainingError(
+                f"{final} was trained with another model configuration or for other directions; "
+                "choose another training.folder or remove it"
+            )
+        require_same_vocabulary(final, self.tokenizer)
+
+    def _finish(self, folder: Path, settings: ModelConfig, steps: int) -> Path:
         """Average the last checkpoints into the stage's model."""
         if self.group.first:
-            last = step_checkpoints(folder)[-self.config.training.average :]
+            last = regular_checkpoints(folder, self.config.training.checkpoint_every, steps)
+            last = last[-self.config.training.average :]
             save_checkpoint(folder / "final", average_weights(last), settings, self.directions, self.tokenizer)
         self.group.wait()
         return folder / "final"

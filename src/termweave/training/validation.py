@@ -14,9 +14,10 @@ from termweave.constraints.evaluation_sets import ConstrainedSentence, read_cons
 from termweave.data.batches import Batch, constraints_from_ids
 from termweave.data.stream import Weighting, padded_batch
 from termweave.decoding.translator import Translator
+from termweave.errors import DataError
 from termweave.evaluation.scores import evaluate
 from termweave.model.checkpoint import Checkpoint
-from termweave.model.transformer import Transformer
+from termweave.model.transformer import POSITIONS, Transformer
 from termweave.text.subwords import Subwords
 from termweave.text.words import normalise
 from termweave.training.objective import Objective
@@ -39,6 +40,19 @@ class Validator:
         self.subwords = subwords
         self.directions = directions
         self.sentences = read_constraint_set(Path(config.file))[: config.sentences]
+        self._check()
+
+    def _check(self) -> None:
+        """Find out now what would otherwise end a run at its first validation."""
+        if not self.sentences:
+            raise DataError(f"validation.file: {self.config.file} has no sentences")
+        for number, row in enumerate(self.sentences, start=1):
+            longest = max(len(self.subwords.encode(normalise(text))) for text in (row.source, row.target))
+            if longest > POSITIONS - 2:
+                raise DataError(
+                    f"validation.file: {self.config.file}, line {number} has {longest} subwords, the limit is "
+                    f"{POSITIONS - 2}; remove it"
+                )
 
     @torch.inference_mode()
     def measure(self, model: Transformer) -> Validation:
