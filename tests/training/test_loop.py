@@ -113,10 +113,10 @@ def test_a_killed_run_goes_on_with_the_same_losses(config, uninterrupted, tmp_pa
     assert not (tmp_path / stage / "final").exists()
     run(config, tmp_path)
     assert losses(tmp_path) == losses(uninterrupted)
-    same_weights(tmp_path, uninterrupted)
+    assert_same_weights(tmp_path, uninterrupted)
 
 
-def same_weights(first: Path, second: Path) -> None:
+def assert_same_weights(first: Path, second: Path) -> None:
     name = "stage2/final/weights.safetensors"
     assert (first / name).read_bytes() == (second / name).read_bytes()
 
@@ -213,7 +213,7 @@ def test_stops_do_not_change_what_is_averaged(config, uninterrupted, tmp_path):
     run(config, tmp_path, None, "--max-seconds", "0")
     run(config, tmp_path, None, "--max-seconds", "0")
     run(config, tmp_path)
-    same_weights(tmp_path, uninterrupted)
+    assert_same_weights(tmp_path, uninterrupted)
 
 
 def test_a_diverged_model_is_never_saved(config, tmp_path):
