@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import typer
 
 from termweave import __version__
-from termweave.errors import TermweaveError
+from termweave.errors import ConfigError, TermweaveError
 from termweave.progress import console
 
 if TYPE_CHECKING:
@@ -227,6 +227,8 @@ def translate(
     from termweave.decoding.requests import add_terms, parse_term, read_requests
     from termweave.decoding.translator import Translator
 
+    if term and no_constraints:
+        raise ConfigError("give either --term or --no-constraints, not both")
     terms = [parse_term(text) for text in term or []]
     sentences, wanted = read_requests(source, constraint_set, with_constraints=not no_constraints)
     translator = Translator.load(model, device)

@@ -104,3 +104,9 @@ def test_terms_that_hold_nowhere_are_named():
     wanted: list[list[Constraint]] = [[], []]
     assert add_terms(["das Haus", "das Hausboot"], wanted, terms, "de") == [terms[1]]
     assert wanted == [[terms[0]], []]
+
+
+def test_withholding_constraints_needs_a_constraint_set(tmp_path):
+    (tmp_path / "text").write_text("das Haus\n")
+    with pytest.raises(ConfigError, match="belongs to --set"):
+        read_requests(tmp_path / "text", None, with_constraints=False)

@@ -111,7 +111,9 @@ def test_a_killed_run_goes_on_with_the_same_losses(config, uninterrupted, tmp_pa
     process.send_signal(signal.SIGKILL)
     process.wait()
     assert not (tmp_path / stage / "final").exists()
+    (tmp_path / stage / ".step-00000009.1.partial").mkdir()
     run(config, tmp_path)
+    assert not list((tmp_path / stage).glob(".step-*"))
     assert losses(tmp_path) == losses(uninterrupted)
     assert_same_weights(tmp_path, uninterrupted)
 

@@ -19,6 +19,8 @@ def read_requests(
     """Sentences and the constraints of each."""
     if source is not None and constraint_set is not None:
         raise ConfigError("give either a text file or --set, not both")
+    if constraint_set is None and not with_constraints:
+        raise ConfigError("--no-constraints belongs to --set: plain text has no constraints of its own")
     wanted: list[list[Constraint]]
     if constraint_set is not None:
         rows = read_constraint_set(constraint_set)

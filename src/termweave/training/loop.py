@@ -243,6 +243,9 @@ class StageTrainer:
         self.group.wait()
 
     def _resume(self) -> None:
+        if self.group.first:
+            for leftover in self.folder.glob(".step-*"):  # what a kill cut short
+                storage.remove(leftover)
         checkpoints = step_checkpoints(self.folder)
         if checkpoints:
             self.step = resume_from(self, checkpoints[-1])
