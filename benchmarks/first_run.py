@@ -1,14 +1,15 @@
 """The first real run, De→En: what `docs/results/first-run.md` reports, measured here and rendered from JSON.
 
     python benchmarks/first_run.py links    CONFIG            # on any machine: word links of dev.europarl
-    python benchmarks/first_run.py train    CONFIG stage1 --seconds 480
-    python benchmarks/first_run.py train    CONFIG copy --steps 3000
+    python benchmarks/first_run.py train    CONFIG stage1 --steps 8500
+    python benchmarks/first_run.py train    CONFIG vanilla copy --steps 3000
+    python benchmarks/first_run.py sets     CONFIG            # needs `vanilla`: makes `all` and `hard`
     python benchmarks/first_run.py evaluate CONFIG vanilla copy …
     python benchmarks/first_run.py render
 
-`train stage1` finds out how many steps fit into the seconds it is given and trains exactly so many, with the end of
-the schedule where it belongs. The other systems are `vanilla` (stage 1 continued), `paper`, `released` and `copy`, all
-started from the same stage 1 and trained for as many steps.
+The systems are `vanilla` (stage 1 continued), `paper`, `released` and `copy`, all started from the same stage 1 and
+trained for as many steps. `copy@name` is another `copy` beside it, for trials with other `--set`. With `--seconds`,
+training stops cleanly after so long; the same command goes on.
 """
 
 from __future__ import annotations
@@ -58,22 +59,17 @@ def stage_model(config: Config, system: str) -> Path:
 def train_system(
     path: Path, system: str, seconds: float, steps: int, device: str, extra: list[str], results: Path
 ) -> None:
-    """One system; with `seconds`, first a probe of the speed, then as many steps as fit."""
     started = time.monotonic()
     base = load_config(path, extra)
     folder = run_folder(base) / system
     stage = "stage1" if system == "stage1" else "stage2"
     settings = [*extra, f'training.folder="{folder}"', 'validation.file=""']
     if system != "stage1":
-        settings += [*SYSTEMS[system], f'training.start_from="{stage_model(base, "stage1")}"']
-    if seconds:
-        probe = seconds / 4
-        train(load_config(path, settings), stage=stage[-1], device=device, max_seconds=probe)  # type: ignore[arg-type]
-        steps = steps_that_fit(folder / stage / "log.jsonl", seconds - (time.monotonic() - started) - 10)
+        settings += [*SYSTEMS[system.partition("@")[0]], f'training.start_from="{stage_model(base, "stage1")}"']
     if steps:
         settings.append(f"training.{stage}.steps={steps}")
     config = load_config(path, settings)
-    result = train(config, stage=stage[-1], device=device)  # type: ignore[arg-type]
+    result = train(config, stage=stage[-1], device=device, max_seconds=seconds or None)  # type: ignore[arg-type]
     log = [json.loads(line) for line in (folder / stage / "log.jsonl").read_text().splitlines()]
     record = {
         "system": system,
@@ -87,21 +83,15 @@ def train_system(
         "torch": torch.__version__,
         "norm": config.model.norm,
         "batch_tokens": config.training.batch_tokens,
+        "empty_share": config.sampling.empty_share,
         "stage": to_tree(getattr(config.training, stage)),
         "model": str(result.model),
     }
     storage.write_json(results / f"train.{system}.json", record)
-    print(json.dumps(record))
+    print(json.dumps(record), flush=True)
 
 
-def steps_that_fit(log: Path, seconds: float) -> int:
-    rows = [json.loads(line) for line in log.read_text().splitlines()]
-    # The first windows hold compilation; the median of the rest is the speed.
-    rates = sorted(row["steps_per_second"] for row in rows[len(rows) // 3 :])
-    return int(rows[-1]["step"] + seconds * rates[len(rates) // 2] * 0.97) // 100 * 100
-
-
-def make_sets(config: Config, text: Path, device: str, batch_tokens: int) -> Path:
+def make_sets(config: Config, text: Path, device: str, batch_tokens: int) -> None:
     """`all` and `hard` of both test sets; hard is what the vanilla model's greedy output does not contain."""
     folder = run_folder(config) / "sets"
     vanilla = Translator.load(stage_model(config, "vanilla"), device)
@@ -124,38 +114,34 @@ def make_sets(config: Config, text: Path, device: str, batch_tokens: int) -> Pat
         hard = greedy.read_text(encoding="utf-8").splitlines() if greedy else None
         output = folder / f"europarl.{kind}.jsonl"
         make_constraint_set(output, *columns, links, OPTIONS, tokenised=False, hard_against=hard)
-    return folder
 
 
-def evaluate_systems(
-    config: Config, systems: list[str], text: Path, device: str, batch_tokens: int, results: Path
-) -> None:
-    folder = make_sets(config, text, device, batch_tokens)
-    for system in systems:
-        translator = Translator.load(stage_model(config, system), device)
-        for name in ("rwth508", "europarl"):
-            evaluate_test_set(translator, system, name, folder, batch_tokens, results)
+def evaluate_system(config: Config, system: str, device: str, batch_tokens: int, results: Path) -> None:
+    translator = Translator.load(stage_model(config, system), device)
+    for name in ("rwth508", "europarl"):
+        evaluate_test_set(translator, system, name, run_folder(config), batch_tokens, results)
 
 
 def evaluate_test_set(
-    translator: Translator, system: str, name: str, folder: Path, batch_tokens: int, results: Path
+    translator: Translator, system: str, name: str, run: Path, batch_tokens: int, results: Path
 ) -> None:
     outputs: dict[str, list[str]] = {}
     for kind in ("none", "all", "hard"):
-        rows = read_constraint_set(folder / f"{name}.{'all' if kind == 'none' else kind}.jsonl")
+        rows = read_constraint_set(run / "sets" / f"{name}.{'all' if kind == 'none' else kind}.jsonl")
         given = system not in ("vanilla", "stage1") and kind != "none"
         if given or not outputs:
             started = time.monotonic()
-            results = translator.translate(
+            translations = translator.translate(
                 [row.source for row in rows],
                 [row.constraints if given else () for row in rows],
                 beam=4,
                 batch_tokens=batch_tokens,
             )
             seconds = time.monotonic() - started
-            outputs[kind] = [result.text for result in results]
+            outputs[kind] = [translation.text for translation in translations]
         else:
             outputs[kind] = outputs["none"]
+        storage.write_text(run / "outputs" / f"{system}.{name}.{kind}", "".join(f"{line}\n" for line in outputs[kind]))
         provenance = {"model": system, "set": f"{name}.{kind}", "beam": "4", "seed": str(OPTIONS.seed)}
         scores = evaluate(outputs[kind], rows, "en", provenance).to_json()
         record = {"system": system, "test_set": name, "constraints_given": kind, "seconds": round(seconds, 1)} | scores
@@ -166,12 +152,12 @@ def evaluate_test_set(
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("what", choices=["links", "train", "evaluate", "render"])
+    parser.add_argument("what", choices=["links", "train", "sets", "evaluate", "render"])
     parser.add_argument("config", type=Path, nargs="?", default=Path("configs/de-en.toml"))
     parser.add_argument("systems", nargs="*", help="stage1, vanilla, paper, released, copy")
     parser.add_argument("--run", default="main", help="name of the folder the results go to")
     parser.add_argument("--text", type=Path, default=Path("carry/de-en"), help="folder of the test sets")
-    parser.add_argument("--seconds", type=float, default=0.0, help="train as many steps as fit")
+    parser.add_argument("--seconds", type=float, default=0.0, help="stop training cleanly after so long; 0: never")
     parser.add_argument("--steps", type=int, default=0, help="train so many steps")
     parser.add_argument("--pairs", type=int, default=450_000, help="training pairs aligned with dev.europarl")
     parser.add_argument("--device", default="auto")
@@ -192,8 +178,11 @@ def main() -> None:
             train_system(
                 options.config, system, options.seconds, options.steps, options.device, options.settings, results
             )
+    elif options.what == "sets":
+        make_sets(config, options.text, options.device, options.batch_tokens)
     else:
-        evaluate_systems(config, options.systems, options.text, options.device, options.batch_tokens, results)
+        for system in options.systems:
+            evaluate_system(config, system, options.device, options.batch_tokens, results)
 
 
 if __name__ == "__main__":

@@ -24,6 +24,7 @@ from torch import Tensor, nn
 from termweave.config import ModelConfig
 from termweave.data.batches import ConstraintTensors
 from termweave.model.attention import MultiHeadAttention
+from termweave.model.coverage import DONE, MARKS, Slots
 
 SMALLEST = 1e-12  # probabilities are kept above this before the logarithm
 
@@ -36,6 +37,7 @@ class OutputMemory:
     filled: Tensor  # (batch, slots) True where a slot holds a token
     vectors: Tensor  # (batch, slots, d) embeddings of the tokens
     keys: Tensor | None = None  # (batch, slots, d) what states are compared with, in `copy`
+    slots: Slots | None = None  # which tokens make up a constraint, in `copy`
     token_gate: Tensor | None = None  # (vocabulary,) a_y of `paper`
 
     @property
@@ -46,7 +48,8 @@ class OutputMemory:
     def select(self, rows: Tensor) -> OutputMemory:
         """The memory of some sentences of the batch."""
         keys = None if self.keys is None else self.keys[rows]
-        return OutputMemory(self.tokens[rows], self.filled[rows], self.vectors[rows], keys, self.token_gate)
+        slots = None if self.slots is None else self.slots.select(rows)
+        return OutputMemory(self.tokens[rows], self.filled[rows], self.vectors[rows], keys, slots, self.token_gate)
 
 
 class OutputLayer(nn.Module, ABC):
@@ -190,9 +193,9 @@ class ReleasedOutput(OutputLayer):
 class CopyOutput(OutputLayer):
     """Termweave's own: copy from an attention over the constraint tokens, with a slot for "nothing to copy".
 
-    A token's key is made from its embedding, its position inside the constraint and the token before it, for what to
-    copy next depends on what was copied last. With attention a over [null; tokens] and gate λ(h, context):
-    P = (1 − λ(1 − a_0)) · P_model + λ · Σ a_i on t_i, a proper distribution.
+    A token's key is made from its embedding, its position inside the constraint and the token before it, and from its
+    mark: what to copy next depends on what was copied already (`coverage`). With attention a over [null; tokens] and
+    gate λ(h, context, marks): P = (1 − λ(1 − a_0)) · P_model + λ · Σ a_i on t_i, a proper distribution.
     """
 
     with_positions = True
@@ -203,9 +206,11 @@ class CopyOutput(OutputLayer):
         self.query = nn.Linear(dimension, dimension)
         self.key = nn.Linear(dimension, dimension)
         self.previous = nn.Linear(dimension, dimension, bias=False)
-        self.null = nn.Parameter(torch.zeros(dimension))
+        self.mark_keys = nn.Parameter(torch.zeros(MARKS, dimension))
+        self.null = nn.Parameter(torch.zeros(2, dimension))  # when all constraints are done; while one is open
         self.context = nn.Linear(dimension, dimension)
         self.state = nn.Linear(dimension, dimension)
+        self.marks = nn.Linear(MARKS + 1, dimension, bias=False)
         self.gate = nn.Linear(dimension, 1)
 
     def remember(self, constraints: ConstraintTensors, vectors: Tensor, embedding: Tensor) -> OutputMemory:
@@ -213,30 +218,39 @@ class CopyOutput(OutputLayer):
         number = constraints.target.number
         continues = number[:, 1:] == number[:, :-1]  # the first token of a constraint has none before it
         before = F.pad(memory.vectors[:, :-1] * continues.unsqueeze(2), (0, 0, 1, 0))
-        return replace(memory, keys=self.key(memory.vectors) + self.previous(before))
+        keys = self.key(memory.vectors) + self.previous(before)
+        return replace(memory, keys=keys, slots=Slots.of(memory.tokens, number))
 
-    def _shares(self, states: Tensor, memory: OutputMemory) -> tuple[Tensor, Tensor]:
+    def _shares(self, states: Tensor, memory: OutputMemory, marks: Tensor) -> tuple[Tensor, Tensor]:
         """What each slot gets, (batch, length, slots), and what is left to the model, (batch, length, 1)."""
         assert memory.keys is not None
+        filled = memory.filled.unsqueeze(1)
+        is_open = ((marks != DONE) & filled).any(dim=-1, keepdim=True)
         queries = self.query(states) * states.shape[-1] ** -0.5
-        scores = (queries @ memory.keys.mT).masked_fill(~memory.filled.unsqueeze(1), float("-inf"))
-        null = (queries @ self.null).unsqueeze(-1)
-        attention = torch.cat([null, scores], dim=-1).softmax(dim=-1)[..., 1:]
-        hidden = torch.tanh(self.context(attention @ memory.vectors) + self.state(states))
+        scores = queries @ memory.keys.mT + (queries @ self.mark_keys.mT).gather(2, marks)
+        null = (queries @ self.null.mT).gather(2, is_open.long())
+        scores = torch.cat([null, scores.masked_fill(~filled, float("-inf"))], dim=-1)
+        attention = scores.softmax(dim=-1)[..., 1:]
+        by_mark = attention.new_zeros(*states.shape[:2], MARKS).scatter_add(2, marks, attention)
+        marked = self.marks(torch.cat([by_mark, is_open.to(attention.dtype)], dim=-1))
+        hidden = torch.tanh(self.context(attention @ memory.vectors) + self.state(states) + marked)
         shares = torch.sigmoid(self.gate(hidden)) * attention
         return shares, (1 - shares.sum(dim=-1, keepdim=True)).clamp(min=SMALLEST)
 
     def _mix_at_reference(
         self, states: Tensor, model: Tensor, target: Tensor, memory: OutputMemory, embedding: Tensor
     ) -> Tensor:
-        shares, rest = self._shares(states, memory)
+        assert memory.slots is not None
+        shares, rest = self._shares(states, memory, memory.slots.marks_along(target))
         copied = (shares * (target.unsqueeze(2) == memory.tokens.unsqueeze(1))).sum(dim=-1)
         return torch.logaddexp(model + rest.squeeze(-1).log(), copied.clamp(min=SMALLEST).log())
 
     def _mix_over_vocabulary(
         self, states: Tensor, model: Tensor, memory: OutputMemory, prefix: Tensor | None
     ) -> Tensor:
-        shares, rest = self._shares(states, memory)
+        assert memory.slots is not None
+        produced = memory.tokens.new_empty(*states.shape[:2], 0) if prefix is None else prefix
+        shares, rest = self._shares(states, memory, memory.slots.marks_after(produced))
         # Only the tokens of constraints change by more than a common factor, so only they are touched. A token that
         # stands in several slots gets the sum of their shares, in each of them.
         same = memory.tokens.unsqueeze(2) == memory.tokens.unsqueeze(1)

@@ -1,0 +1,80 @@
+"""How far each constraint has been produced: what the output layer knows about a hypothesis beyond its state.
+
+Every slot, that is every target token of a constraint, has one of four marks at each moment:
+
+| mark    | meaning                                                                      |
+|---------|------------------------------------------------------------------------------|
+| `START` | the first token of a constraint that is not in the output yet                |
+| `NEXT`  | the output ends with all tokens of the constraint that stand before this one |
+| `LATER` | neither: a token in the middle of a constraint not (or no longer) begun      |
+| `DONE`  | the whole constraint stands in the output                                    |
+
+The marks depend on the tokens alone, so that training, which sees the reference, and search, which sees its own
+output, get them from the same function. A constraint given twice is done when it was produced once.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+START, NEXT, LATER, DONE = range(4)
+MARKS = 4
+NOTHING = -1  # no token: what stands behind the end of an output
+NEVER = 2**30  # a moment that does not come
+
+
+@dataclass(frozen=True)
+class Slots:
+    """The target tokens of the constraints of a batch; (batch, slots) each."""
+
+    tokens: Tensor
+    first: Tensor  # slot of the first token of the same constraint
+    last: Tensor  # slot of its last token
+
+    @staticmethod
+    def of(tokens: Tensor, number: Tensor) -> Slots:
+        """number: which constraint a slot belongs to, as in `ConstraintSide`."""
+        slot = torch.arange(number.shape[1], device=number.device).expand(number.shape)
+        changes = F.pad(number[:, 1:] != number[:, :-1], (1, 0), value=True)
+        first = torch.where(changes, slot, 0).cummax(dim=1).values
+        ends = F.pad(changes[:, 1:], (0, 1), value=True)
+        last = torch.where(ends, slot, slot.shape[1]).flip(1).cummin(dim=1).values.flip(1)
+        return Slots(tokens, first, last)
+
+    def select(self, rows: Tensor) -> Slots:
+        return Slots(self.tokens[rows], self.first[rows], self.last[rows])
+
+    def marks_along(self, output: Tensor) -> Tensor:
+        """(batch, length) → (batch, length, slots): the marks before each token of the output is produced."""
+        return self._marks(output, torch.arange(output.shape[1], device=output.device))
+
+    def marks_after(self, outputs: Tensor) -> Tensor:
+        """(batch, hypotheses, length) → (batch, hypotheses, slots): the marks when these have been produced."""
+        batch, hypotheses, length = outputs.shape
+        repeated = self.select(torch.arange(batch, device=outputs.device).repeat_interleave(hypotheses))
+        moment = torch.full((1,), length, device=outputs.device)
+        return repeated._marks(outputs.reshape(batch * hypotheses, length), moment).view(batch, hypotheses, -1)
+
+    def _marks(self, output: Tensor, moments: Tensor) -> Tensor:
+        """(rows, length) and (moments,) → (rows, moments, slots)."""
+        rows, length = output.shape
+        width = self.tokens.shape[1]
+        place = torch.arange(width, device=output.device) - self.first  # inside the constraint
+        begun = torch.arange(length + 1, device=output.device)[:, None]  # where an occurrence may begin
+        padded = F.pad(output, (0, width + 1), value=NOTHING)
+        seen = padded.gather(1, (begun + place[:, None]).flatten(1)).view(rows, length + 1, width)
+        # An occurrence begun there runs through a slot if it has met no wrong token from the first slot up to it.
+        wrong = (seen != self.tokens[:, None]).long()
+        errors = wrong.cumsum(dim=2)
+        runs = errors == (errors - wrong).gather(2, self.first[:, None].expand(errors.shape))
+        whole = runs.gather(2, self.last[:, None].expand(runs.shape))
+        done_at = torch.where(whole, begun + (self.last - self.first + 1)[:, None], NEVER).amin(dim=1)
+        start = moments[None, :, None] - place[:, None]
+        before = F.pad(runs[:, :, :-1], (1, 0)).gather(1, start.clamp(min=0))
+        running = before & (start >= 0) & (place > 0)[:, None]
+        marks = torch.where(running, NEXT, torch.where(place == 0, START, LATER)[:, None])
+        return torch.where(moments[None, :, None] >= done_at[:, None], DONE, marks)
