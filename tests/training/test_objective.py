@@ -72,3 +72,20 @@ def test_smoothing_does_not_touch_the_constraint_mixture(make_model, make_batch)
     objective = Objective(model, 1.0)
     assert float(objective(batch)[0]) == pytest.approx(float(objective(plain)[0]), rel=1e-6)
     assert float(objective(batch)[1]) != pytest.approx(float(objective(plain)[1]), rel=1e-3)
+
+
+@pytest.mark.parametrize("variant", ["paper", "released", "copy"])
+def test_shapes_that_change_compile_nothing_anew(make_model, make_batch, variant):
+    """The first batch is full of sizes that are equal by chance, also to the model's; the later ones are not."""
+    torch.compiler.reset()
+    objective = Objective(make_model(variant=variant).train(), 0.1)
+    objective.compile_parts(backend="eager")
+    graphs = []
+    for rows, width, phrase in ((16, 16, 3), (12, 24, 3), (7, 16, 9), (24, 40, 12)):
+        sentence = [[5 + row % 30] * (width - 1) for row in range(rows)]
+        constraints = [[([5], [6] * phrase), ([7] * phrase, [8])] for _ in range(rows)]
+        loss, _ = objective(make_batch(sentence, sentence, constraints))
+        loss.backward()
+        graphs.append(torch._dynamo.utils.counters["stats"]["unique_graphs"])
+    assert graphs[0] > 0
+    assert graphs == [graphs[0]] * len(graphs)

@@ -128,8 +128,8 @@ class Transformer(nn.Module):
         """Keys and values of the constraints for every layer, encoder first."""
         attentions = [layer.attention for layer in self.encoder] + [layer.cross_attention for layer in self.decoder]
         source, target = self._embed_constraints(constraints)
-        layers = memory(source, target, constraints, key_value_projections(attentions))
-        return tuple(KeysValues(keys, values) for keys, values in layers.unbind(0))
+        layers: tuple[KeysValues, ...] = memory(source, target, constraints, key_value_projections(attentions))
+        return layers
 
     def _remember(self, constraints: ConstraintTensors | None) -> OutputMemory | None:
         if constraints is None or self.output is None:

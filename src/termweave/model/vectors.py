@@ -94,8 +94,8 @@ class ConstraintMemory(nn.Module):
         target: Tensor,
         constraints: ConstraintTensors,
         projection: tuple[Tensor, Tensor],
-    ) -> Tensor:
-        """(layers, 2, batch, heads, slots, d / heads): keys, then values, of each layer.
+    ) -> tuple[KeysValues, ...]:
+        """Keys and values of each layer, (batch, heads, slots, d / heads).
 
         projection: weights (layers, 2, d, d) and biases (layers, 2, 1, d) of the layers' key and value projections.
         """
@@ -104,8 +104,9 @@ class ConstraintMemory(nn.Module):
         if not self.released:
             adapted = adapted @ projection[0].mT.to(adapted.dtype) + projection[1].to(adapted.dtype)
         padded = constraints.source.pad(adapted)
-        layers, two, batch, slots, dimension = padded.shape
-        return padded.view(layers, two, batch, slots, self.heads, dimension // self.heads).transpose(3, 4)
+        split = padded.view(*padded.shape[:-1], self.heads, -1).transpose(-2, -3)
+        # Each layer gets tensors of its own: compiled layers would be compiled anew for views with other offsets.
+        return tuple(KeysValues(keys.contiguous(), values.contiguous()) for keys, values in split.unbind(0))
 
 
 def key_value_projections(attentions: Sequence[MultiHeadAttention]) -> tuple[Tensor, Tensor]:

@@ -224,7 +224,7 @@ class StageTrainer:
         for key in scalars:
             writer.add_scalar(f"{self.name}/{key}", record[key], record["step"])
         shown = " ".join(f"{key} {record[key]:.4g}" for key in scalars)
-        console.print(f"{self.name} step {record['step']}: {shown}", highlight=False)
+        console.print(f"{self.name} step {record['step']}: {shown}", highlight=False, soft_wrap=True)
 
     @contextmanager
     def _writer(self) -> Iterator[SummaryWriter | None]:

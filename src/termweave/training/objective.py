@@ -9,6 +9,8 @@ from __future__ import annotations
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
+from torch._inductor import config as inductor_config
+from torch.fx.experimental import _config as symbolic_shapes_config
 
 from termweave.data.batches import Batch
 from termweave.model.output import OutputMemory
@@ -33,14 +35,18 @@ class Objective(nn.Module):
         self.score_reference = score_reference
         self.mix_at_reference = _mix_at_reference
 
-    def compile_parts(self) -> None:
+    def compile_parts(self, backend: str = "inductor") -> None:
         """Compile layer by layer, for all shapes at once: that starts in seconds, a whole-model graph in minutes."""
+        # Two sizes that happen to be equal in the first batch stay independent; else the next batch compiles anew.
+        symbolic_shapes_config.use_duck_shape = False
+        # This analysis fails on some symbolic shapes (an assertion inside torch 2.11), depending on the first batch.
+        inductor_config.triton.coalesce_tiling_analysis = False
         for layer in (*self.model.encoder, *self.model.decoder):
-            layer.compile(dynamic=True)
+            layer.compile(dynamic=True, backend=backend)
         if self.model.constraint_memory is not None:
-            self.model.constraint_memory.compile(dynamic=True)
-        self.score_reference = torch.compile(score_reference, dynamic=True)
-        self.mix_at_reference = torch.compile(_mix_at_reference, dynamic=True)
+            self.model.constraint_memory.compile(dynamic=True, backend=backend)
+        self.score_reference = torch.compile(score_reference, dynamic=True, backend=backend)
+        self.mix_at_reference = torch.compile(_mix_at_reference, dynamic=True, backend=backend)
 
     def forward(self, batch: Batch) -> tuple[Tensor, Tensor]:
         """(smoothed loss, negative log-likelihood of the reference), both weighted sums over the batch."""
