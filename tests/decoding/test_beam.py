@@ -84,10 +84,12 @@ def test_scores_are_those_of_the_full_forward(make_model, variant):
         assert len({hypothesis.tokens for hypothesis in hypotheses}) == len(hypotheses)
 
 
+@pytest.mark.parametrize("leave", [0.0, 0.5, 2.0])
 @pytest.mark.parametrize("beam", [1, 4])
 @VARIANTS
-def test_batched_equals_one_by_one(make_model, variant, beam):
-    """Sentences of different lengths and limits: they leave the batch at different steps."""
+def test_batched_equals_one_by_one(make_model, monkeypatch, variant, beam, leave):
+    """Sentences of different lengths and limits: they leave the batch at different steps, together, or never."""
+    monkeypatch.setattr("termweave.decoding.beam.LEAVE", leave)
     model = make_model(variant=variant)
     together = search(model, [0, 1, 2], LIMITS, beam=beam)
     for row in range(3):
@@ -118,14 +120,14 @@ def test_a_beam_of_one_without_length_penalty_is_greedy(make_model, variant):
 
 def reluctant(model: Transformer) -> Transformer:
     """A model that never wants to end: the end mark's logit is far below all others."""
-    step = model.log_probabilities
+    plain = model.scores
 
-    def log_probabilities(*arguments, **named):
-        logs = step(*arguments, **named)
-        logs[..., END] -= 50.0
-        return logs
+    def scores(*arguments):
+        result = plain(*arguments)
+        result.values[..., END] -= 50.0
+        return result
 
-    model.log_probabilities = log_probabilities
+    model.scores = scores
     return model
 
 
@@ -147,3 +149,23 @@ def test_some_tokens_are_never_produced(make_model):
     for hypotheses in search(model, [0, 1, 2], LIMITS, Marks(BEGIN, END, never=favourites)):
         for hypothesis in hypotheses:
             assert not set(hypothesis.tokens) & set(favourites)
+
+
+@torch.no_grad()
+def test_an_output_can_be_cut_off_instead_of_being_made_to_end(make_model):
+    """Greedy without the end mark is what a beam of one gives then, and its score counts no end."""
+    model = make_model()
+    marks = Marks(BEGIN, END, never=(0, BEGIN, END))
+    for row, hypotheses in enumerate(search(model, [0, 1, 2], LIMITS, marks, beam=1, cut=True)):
+        [hypothesis] = hypotheses
+        assert len(hypothesis.tokens) == LIMITS[row]
+        encoded, total = encode(model, [row]), 0.0
+        states = model.decode(torch.tensor([[BEGIN, *hypothesis.tokens]]), encoded)
+        for place, token in enumerate(hypothesis.tokens):
+            prefix = torch.tensor(hypothesis.tokens[:place], dtype=torch.long).view(1, 1, place)
+            logs = model.log_probabilities(states[:, place : place + 1], encoded.output, prefix)[0, 0]
+            logs[list(marks.never)] = float("-inf")
+            assert token == int(logs.argmax())
+            total += float(logs[token])
+        assert hypothesis.log_probability == pytest.approx(total, abs=1e-3)
+        assert hypothesis.score == pytest.approx(total / LIMITS[row], abs=1e-3)

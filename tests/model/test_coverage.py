@@ -61,6 +61,33 @@ def test_marks_after_hypotheses(phrases, data):
             assert marks[sentence, hypothesis, : len(expected)].tolist() == expected
 
 
+@given(PHRASES, st.data())
+def test_progress_gives_the_same_marks_token_by_token(phrases, data):
+    """Three hypotheses of two sentences, reordered at random after every token, as a search does."""
+    slots = slots_of([phrases, [[2, 1, 2]]])
+    length = data.draw(st.integers(0, 7))
+    outputs = torch.empty(2, 1, 0, dtype=torch.long)
+    progress = slots.start(1)
+    for _ in range(length):
+        hypotheses = outputs.shape[1]
+        parents = torch.tensor(data.draw(rows_of(st.integers(0, hypotheses - 1))))
+        tokens = torch.tensor(data.draw(rows_of(TOKENS)))
+        progress = slots.advance(progress.reorder(parents), tokens)
+        history = outputs.gather(1, parents.unsqueeze(2).expand(-1, -1, outputs.shape[2]))
+        outputs = torch.cat([history, tokens.unsqueeze(2)], dim=2)
+    assert torch.equal(slots.marks(progress), slots.marks_after(outputs))
+    assert torch.equal(slots.marks(slots.after(outputs)), slots.marks_after(outputs))
+    used = (outputs.unsqueeze(3) == slots.tokens[:, None, None]).any(dim=2)
+    assert torch.equal(progress.used, used)
+    chosen = progress.select(torch.tensor([1]))
+    assert torch.equal(slots.select(torch.tensor([1])).marks(chosen)[0], slots.marks_after(outputs)[1])
+
+
+def rows_of(values: st.SearchStrategy[int]) -> st.SearchStrategy[list[list[int]]]:
+    """(2, 3): as many as two sentences have hypotheses."""
+    return st.lists(st.lists(values, min_size=3, max_size=3), min_size=2, max_size=2)
+
+
 def test_a_restart_inside_a_phrase_is_not_lost():
     marks = slots_of([[[1, 1, 2]]]).marks_along(torch.tensor([[1, 1, 1, 2, 3]]))[0, :, :3]
     assert marks.tolist() == [

@@ -135,3 +135,20 @@ def test_copy_depends_on_what_was_produced(make_model):
     assert not torch.allclose(mixed[0][0], mixed[1][0])
     assert not torch.allclose(mixed[1][0], mixed[2][0])
     torch.testing.assert_close(mixed[0][1], mixed[2][1])  # no constraints, no difference
+
+
+@torch.no_grad()
+@pytest.mark.parametrize("variant", ["paper", "released", "copy"])
+def test_scores_are_the_log_probabilities(make_model, variant):
+    """Values and offset, and single tokens of them, against the distribution written out."""
+    model = make_model(variant=variant)
+    states, memory, _ = setting(model)
+    prefix = torch.tensor([[[30, 8]] * 4, [[8, 9]] * 4, [[12, 12]] * 4])
+    progress = memory.slots.after(prefix) if memory.slots else None
+    scores = model.scores(states, memory, progress)
+    expected = model.log_probabilities(states, memory, prefix)
+    torch.testing.assert_close(scores.log_probabilities(), expected, rtol=0, atol=1e-5)
+    tokens = torch.tensor([8, 9, 11, 12]).expand(3, 4, 4)
+    torch.testing.assert_close(scores.at(tokens), expected.gather(2, tokens), rtol=0, atol=1e-5)
+    plain = model.scores(states, None, None)
+    torch.testing.assert_close(scores.log_probabilities()[1], plain.log_probabilities()[1], rtol=0, atol=1e-6)

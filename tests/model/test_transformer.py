@@ -9,7 +9,6 @@ from torch import nn
 
 from termweave.config import ModelConfig
 from termweave.data.batches import constraint_side, constraint_tensors, constraints_from_ids
-from termweave.model.attention import KeysValues
 from termweave.model.transformer import Transformer, constraint_parameters
 from termweave.training.objective import Objective
 
@@ -68,6 +67,7 @@ def test_an_all_empty_batch_has_finite_loss_and_gradients(make_model, make_batch
 
 
 @VARIANTS
+@torch.no_grad()
 def test_steps_equal_the_full_forward_after_random_reorderings(make_model, variant):
     """Hypotheses of three sentences, beam 4; after each step every beam is reordered at random, as a search does."""
     torch.manual_seed(3)
@@ -77,12 +77,11 @@ def test_steps_equal_the_full_forward_after_random_reorderings(make_model, varia
     encoded = model.encode(source, constraints)
     memory = model.decoder_memory(encoded)
     tokens = torch.full((3, 4, 1), 2)
-    past = None
-    for position in range(6):
-        states, past = model.step(tokens[:, :, -1], position, past, memory)
+    cache = model.start_cache(3, 4)
+    for _ in range(6):
+        states = model.step(tokens[:, :, -1], cache, memory)
         parents = torch.randint(0, 4, (3, 4))
-        rows = (parents + torch.arange(3)[:, None] * 4).flatten()
-        past = [KeysValues(entry.keys[rows], entry.values[rows]) for entry in past]
+        cache.reorder(parents)
         states = states.gather(1, parents[:, :, None].expand(states.shape))
         history = tokens.gather(1, parents[:, :, None].expand(tokens.shape))
         stepped = model.log_probabilities(states, memory.output)
@@ -93,14 +92,15 @@ def test_steps_equal_the_full_forward_after_random_reorderings(make_model, varia
         tokens = torch.cat([history, torch.randint(4, 40, (3, 4, 1))], dim=2)
 
 
+@torch.no_grad()
 def test_a_selected_memory_is_that_of_the_sentences_alone(make_model, make_batch):
     model = make_model()
     batch = make_batch(SOURCES, TARGETS, CONSTRAINTS)
     memory = model.decoder_memory(model.encode(batch.source, batch.constraints))
     rows = torch.tensor([2, 0])
     tokens = torch.full((3, 2), 2)
-    states, _ = model.step(tokens, 0, None, memory)
-    chosen, _ = model.step(tokens[rows], 0, None, memory.select(rows))
+    states = model.step(tokens, model.start_cache(3, 2), memory)
+    chosen = model.step(tokens[rows], model.start_cache(2, 2), memory.select(rows))
     torch.testing.assert_close(states[rows], chosen)
     torch.testing.assert_close(
         model.log_probabilities(states, memory.output)[rows],

@@ -2,7 +2,8 @@
 
 Hypotheses of one sentence stand side by side, (batch, beam). Each step extends all of them, keeps the best `beam`
 unfinished ones, and moves those that ended into the sentence's finished list. A sentence whose finished list is full
-and better than what is still open leaves the batch.
+and better than what is still open is done. Sentences that are done leave the batch when they are many enough to be
+worth the copying of the others.
 """
 
 from __future__ import annotations
@@ -12,8 +13,13 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from termweave.model.attention import KeysValues
+from termweave.decoding.candidates import Candidates, best_candidates, choose, only_ending
+from termweave.model.cache import SelfAttentionCache
+from termweave.model.coverage import Progress
+from termweave.model.output import Scores
 from termweave.model.transformer import DecoderMemory, Transformer
+
+LEAVE = 0.25  # the share of sentences that must be done for them to leave the batch
 
 
 @dataclass(frozen=True)
@@ -23,6 +29,7 @@ class SearchOptions:
     beam: int = 4  # hypotheses kept per sentence
     length_penalty: float = 1.0  # scores are divided by length to this power
     max_length: int = 256  # longest output, in subwords
+    cut: bool = False  # at its limit an output is cut off, instead of being made to end
 
 
 @dataclass(frozen=True)
@@ -45,17 +52,26 @@ class Hypothesis:
 
 @dataclass
 class BeamState:
-    """Everything about the sentences still in the batch."""
+    """Everything about the sentences in the batch. What belongs to hypotheses is reordered in `_keep_best` alone."""
 
     sentences: Tensor  # (batch,) index of the sentence in the request
-    tokens: Tensor  # (batch, beam, steps) begin mark first
+    limits: Tensor  # (batch,) most tokens an output may have
+    searching: Tensor  # (batch,) False when the sentence is done, and merely waits to leave the batch
+    tokens: Tensor  # (batch, beam, longest + 1) begin mark first; one hypothesis alone before the first step
     scores: Tensor  # (batch, beam) log P of each unfinished hypothesis
-    finished_tokens: Tensor  # (batch, beam, limit + 1) end mark and what follows it filled with the end mark
+    progress: Progress | None  # what each hypothesis has produced of its constraints, if the model wants to know
+    cache: SelfAttentionCache
+    finished_tokens: Tensor  # (batch, beam, longest + 1) end mark and what follows it filled with the end mark
     finished_scores: Tensor  # (batch, beam) normalised; −inf where there is none
     finished_logs: Tensor  # (batch, beam) log P
-    past: list[KeysValues] | None
     memory: DecoderMemory
-    limits: Tensor  # (batch,) most tokens an output may have
+    never: Tensor  # tokens that are never produced
+    earliest: int  # no limit is reached before this step
+
+    @property
+    def step(self) -> int:
+        """Tokens every hypothesis has, without the begin mark."""
+        return self.cache.length
 
 
 @torch.no_grad()
@@ -63,99 +79,106 @@ def beam_search(
     model: Transformer, memory: DecoderMemory, limits: Tensor, marks: Marks, options: SearchOptions
 ) -> list[list[Hypothesis]]:
     """The best hypotheses of each sentence, best first. limits: (batch,) longest output of each."""
-    state = _start(memory, limits.clamp(max=options.max_length), marks, options)
+    state = _start(model, memory, limits.clamp(max=options.max_length), marks, options)
     results: list[list[Hypothesis]] = [[] for _ in range(len(limits))]
-    for step in range(int(state.limits.max()) + 1):
-        candidates = _extend(model, state, marks, options)
+    while True:
+        scores = _extend(model, state)
+        candidates = _candidates(state, scores, marks, options)
         _collect_finished(state, candidates, marks, options)
         _keep_best(state, candidates, marks)
-        done = _done(state, step, options)
+        done = _done(state, options)
         if bool(done.any()):
             _emit(state, done, marks, results)
-            if bool(done.all()):
-                break
-            _leave(state, done)
-    return results
+            state.searching &= ~done
+            waiting = len(done) - int(state.searching.sum())
+            if waiting == len(done):
+                return results
+            if waiting >= LEAVE * len(done):
+                _leave(state)
 
 
-def _start(memory: DecoderMemory, limits: Tensor, marks: Marks, options: SearchOptions) -> BeamState:
+def _start(
+    model: Transformer, memory: DecoderMemory, limits: Tensor, marks: Marks, options: SearchOptions
+) -> BeamState:
     batch, beam, device = len(limits), options.beam, limits.device
-    scores = torch.full((batch, beam), float("-inf"), device=device)
-    scores[:, 0] = 0.0  # all hypotheses begin alike: only one may speak at first
     length = int(limits.max()) + 1
+    slots = memory.output.slots if memory.output else None
     return BeamState(
         sentences=torch.arange(batch, device=device),
-        tokens=torch.full((batch, beam, 1), marks.begin, dtype=torch.long, device=device),
-        scores=scores,
+        limits=limits,
+        searching=torch.ones(batch, dtype=torch.bool, device=device),
+        # All hypotheses begin alike, so the first step has but one.
+        tokens=torch.full((batch, 1, length), marks.begin, dtype=torch.long, device=device),
+        scores=torch.zeros(batch, 1, device=device),
+        progress=slots.start(1) if slots else None,
+        cache=model.start_cache(batch, beam),
         finished_tokens=torch.full((batch, beam, length), marks.end, dtype=torch.long, device=device),
         finished_scores=torch.full((batch, beam), float("-inf"), device=device),
         finished_logs=torch.full((batch, beam), float("-inf"), device=device),
-        past=None,
         memory=memory,
-        limits=limits,
+        never=torch.tensor(marks.never, dtype=torch.long, device=device),
+        earliest=int(limits.min()),
     )
 
 
-@dataclass(frozen=True)
-class _Candidates:
-    """The best 2 · beam continuations of each sentence, best first; (batch, 2 · beam) each."""
-
-    scores: Tensor
-    parents: Tensor
-    tokens: Tensor
-
-
-def _extend(model: Transformer, state: BeamState, marks: Marks, options: SearchOptions) -> _Candidates:
-    position = state.tokens.shape[2] - 1
-    states, state.past = model.step(state.tokens[:, :, -1], position, state.past, state.memory)
-    logs = model.log_probabilities(states, state.memory.output, prefix=state.tokens[:, :, 1:])
-    logs[:, :, list(marks.never)] = float("-inf")
-    at_limit = (position >= state.limits)[:, None, None]
-    ending = torch.zeros(logs.shape[-1], dtype=torch.bool, device=logs.device)
-    ending[marks.end] = True
-    logs = logs.masked_fill(at_limit & ~ending, float("-inf"))  # at the limit a hypothesis can only end
-    totals = (state.scores.unsqueeze(2) + logs).flatten(1)
-    scores, flat = totals.topk(min(2 * options.beam, totals.shape[1]), dim=1)
-    vocabulary = logs.shape[-1]
-    return _Candidates(scores, flat // vocabulary, flat % vocabulary)
+def _extend(model: Transformer, state: BeamState) -> Scores:
+    """The scores of what may follow each hypothesis."""
+    states = model.step(state.tokens[:, :, state.step], state.cache, state.memory)
+    scores = model.scores(states, state.memory.output, state.progress)
+    scores.values.index_fill_(2, state.never, float("-inf"))
+    return scores
 
 
-def _collect_finished(state: BeamState, candidates: _Candidates, marks: Marks, options: SearchOptions) -> None:
+def _candidates(state: BeamState, scores: Scores, marks: Marks, options: SearchOptions) -> Candidates:
+    """The best 2 · beam continuations of each sentence: enough to keep `beam` of them even if all of them can end."""
+    count = 2 * options.beam
+    best = best_candidates(scores, state.scores, count)
+    if state.step <= state.earliest:
+        return best
+    at_limit = state.step > state.limits  # the step being taken is counted already
+    return choose(at_limit, only_ending(scores, state.scores, marks.end, count), best)
+
+
+def _collect_finished(state: BeamState, candidates: Candidates, marks: Marks, options: SearchOptions) -> None:
     """Ends among the best `beam` candidates compete for a place in the finished list."""
-    beam = state.tokens.shape[1]
-    ends = candidates.tokens[:, :beam] == marks.end
-    length = state.tokens.shape[2]  # tokens with the end mark, without the begin mark
+    beam, length = options.beam, state.step  # tokens with the end mark, without the begin mark
+    tokens = candidates.tokens[:, :beam]
+    ends = tokens == marks.end
+    if options.cut:
+        ends = ends | (length >= state.limits).unsqueeze(1)
     logs = candidates.scores[:, :beam].masked_fill(~ends, float("-inf"))
     pool_scores = torch.cat([state.finished_scores, logs / length**options.length_penalty], dim=1)
     pool_logs = torch.cat([state.finished_logs, logs], dim=1)
-    new = torch.full_like(state.finished_tokens, marks.end)
     parents = candidates.parents[:, :beam].unsqueeze(2).expand(-1, -1, length - 1)
-    new[:, :, : length - 1] = state.tokens[:, :, 1:].gather(1, parents)
+    new = torch.cat([state.tokens[:, :, 1:length].gather(1, parents), tokens.unsqueeze(2)], dim=2)
+    listed = state.finished_tokens[:, :, :length]  # nothing in the list is longer yet
     state.finished_scores, best = pool_scores.topk(beam, dim=1)
     state.finished_logs = pool_logs.gather(1, best)
-    pool = torch.cat([state.finished_tokens, new], dim=1)
-    state.finished_tokens = pool.gather(1, best.unsqueeze(2).expand(-1, -1, pool.shape[2]))
+    pool = torch.cat([listed, new], dim=1)
+    listed.copy_(pool.gather(1, best.unsqueeze(2).expand(-1, -1, length)))
 
 
-def _keep_best(state: BeamState, candidates: _Candidates, marks: Marks) -> None:
+def _keep_best(state: BeamState, candidates: Candidates, marks: Marks) -> None:
     """The best `beam` candidates that did not end become the hypotheses."""
-    beam = state.tokens.shape[1]
     open_scores = candidates.scores.masked_fill(candidates.tokens == marks.end, float("-inf"))
-    state.scores, best = open_scores.topk(beam, dim=1)
+    state.scores, best = open_scores.topk(state.cache.beam, dim=1)
     parents = candidates.parents.gather(1, best)
-    chosen = candidates.tokens.gather(1, best).unsqueeze(2)
-    history = state.tokens.gather(1, parents.unsqueeze(2).expand(-1, -1, state.tokens.shape[2]))
-    state.tokens = torch.cat([history, chosen], dim=2)
-    rows = (parents + torch.arange(len(parents), device=parents.device).unsqueeze(1) * beam).flatten()
-    assert state.past is not None
-    state.past = [KeysValues(past.keys[rows], past.values[rows]) for past in state.past]
+    tokens = candidates.tokens.gather(1, best)
+    state.cache.reorder(parents)
+    state.tokens = state.tokens.gather(1, parents.unsqueeze(2).expand(-1, -1, state.tokens.shape[2]))
+    if state.step < state.tokens.shape[2]:  # at the longest limit there is no next step
+        state.tokens[:, :, state.step] = tokens
+    if state.progress is not None:
+        assert state.memory.output is not None and state.memory.output.slots is not None
+        state.progress = state.memory.output.slots.advance(state.progress.reorder(parents), tokens)
 
 
-def _done(state: BeamState, step: int, options: SearchOptions) -> Tensor:
+def _done(state: BeamState, options: SearchOptions) -> Tensor:
     """(batch,) Is the finished list full, and would the best open hypothesis not get into it by ending now?"""
-    ending_now = state.scores[:, 0] / (step + 2) ** options.length_penalty
+    ending_now = state.scores[:, 0] / (state.step + 1) ** options.length_penalty
     full: Tensor = state.finished_scores[:, -1] >= ending_now
-    return full | (step >= state.limits)
+    at_limit = state.step >= state.limits if options.cut else state.step > state.limits
+    return state.searching & (full | at_limit)
 
 
 def _emit(state: BeamState, done: Tensor, marks: Marks, results: list[list[Hypothesis]]) -> None:
@@ -169,13 +192,13 @@ def _emit(state: BeamState, done: Tensor, marks: Marks, results: list[list[Hypot
                 results[sentence].append(Hypothesis(tuple(row[: row.index(marks.end)]), score, log))
 
 
-def _leave(state: BeamState, done: Tensor) -> None:
-    """Drop finished sentences from the batch."""
-    rows = (~done).nonzero().flatten()
-    beam = state.tokens.shape[1]
-    flat = (rows.unsqueeze(1) * beam + torch.arange(beam, device=rows.device)).flatten()
-    assert state.past is not None
-    state.past = [KeysValues(past.keys[flat], past.values[flat]) for past in state.past]
+def _leave(state: BeamState) -> None:
+    """Drop from the batch the sentences that are done."""
+    rows = state.searching.nonzero().flatten()
+    state.cache.select(rows)
     state.memory = state.memory.select(rows)
-    for name in ("sentences", "tokens", "scores", "finished_tokens", "finished_scores", "finished_logs", "limits"):
+    state.progress = state.progress.select(rows) if state.progress else None
+    for name in ("sentences", "limits", "searching", "tokens", "scores"):
+        setattr(state, name, getattr(state, name)[rows])
+    for name in ("finished_tokens", "finished_scores", "finished_logs"):
         setattr(state, name, getattr(state, name)[rows])

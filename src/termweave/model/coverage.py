@@ -9,8 +9,9 @@ Every slot, that is every target token of a constraint, has one of four marks at
 | `LATER` | neither: a token in the middle of a constraint not (or no longer) begun      |
 | `DONE`  | the whole constraint stands in the output                                    |
 
-The marks depend on the tokens alone, so that training, which sees the reference, and search, which sees its own
-output, get them from the same function. A constraint given twice is done when it was produced once.
+The marks depend on the tokens alone: training takes them from the whole reference at once, and search, which sees one
+token of its own output at a time, from a small `Progress` it advances. A constraint given twice is done when it was
+produced once.
 """
 
 from __future__ import annotations
@@ -25,6 +26,24 @@ START, NEXT, LATER, DONE = range(4)
 MARKS = 4
 NOTHING = -1  # no token: what stands behind the end of an output
 NEVER = 2**30  # a moment that does not come
+
+
+@dataclass(frozen=True)
+class Progress:
+    """What hypotheses have produced of their constraints; (batch, hypotheses, slots) booleans each."""
+
+    running: Tensor  # the output ends with the constraint's tokens up to and with this one
+    done: Tensor  # the whole constraint stands in the output
+    used: Tensor  # this token stands in the output, wherever
+
+    def reorder(self, parents: Tensor) -> Progress:
+        """Hypothesis i continues what was hypothesis parents[i]; parents: (batch, hypotheses)."""
+        index = parents.unsqueeze(2).expand(-1, -1, self.done.shape[2])
+        return Progress(self.running.gather(1, index), self.done.gather(1, index), self.used.gather(1, index))
+
+    def select(self, rows: Tensor) -> Progress:
+        """That of some sentences of the batch."""
+        return Progress(self.running[rows], self.done[rows], self.used[rows])
 
 
 @dataclass(frozen=True)
@@ -58,6 +77,41 @@ class Slots:
         repeated = self.select(torch.arange(batch, device=outputs.device).repeat_interleave(hypotheses))
         moment = torch.full((1,), length, device=outputs.device)
         return repeated._marks(outputs.reshape(batch * hypotheses, length), moment).view(batch, hypotheses, -1)
+
+    def start(self, hypotheses: int) -> Progress:
+        """Nothing has been produced."""
+        batch, slots = self.tokens.shape
+        nothing = torch.zeros(batch, hypotheses, slots, dtype=torch.bool, device=self.tokens.device)
+        return Progress(nothing, nothing, nothing)
+
+    def advance(self, progress: Progress, tokens: Tensor) -> Progress:
+        """The progress after one more token of every hypothesis, (batch, hypotheses)."""
+        here = tokens.unsqueeze(2) == self.tokens.unsqueeze(1)
+        running = here & (self._before(progress) | self._leads().unsqueeze(1))
+        done = progress.done | running.gather(2, self.last.unsqueeze(1).expand(running.shape))
+        return Progress(running, done, progress.used | here)
+
+    def after(self, outputs: Tensor) -> Progress:
+        """The progress when (batch, hypotheses, length) tokens have been produced."""
+        progress = self.start(outputs.shape[1])
+        for tokens in outputs.unbind(dim=2):
+            progress = self.advance(progress, tokens)
+        return progress
+
+    def marks(self, progress: Progress) -> Tensor:
+        """(batch, hypotheses, slots): the same marks as `marks_after` gives for what led to this progress."""
+        leads = self._leads().unsqueeze(1)
+        marks = torch.where(leads, START, torch.where(self._before(progress) & ~leads, NEXT, LATER))
+        return torch.where(progress.done, DONE, marks)
+
+    def _leads(self) -> Tensor:
+        """(batch, slots): is this the first slot of a constraint?"""
+        return self.first == torch.arange(self.first.shape[1], device=self.first.device)
+
+    @staticmethod
+    def _before(progress: Progress) -> Tensor:
+        """Does an occurrence run up to the slot before this one?"""
+        return F.pad(progress.running[:, :, :-1], (1, 0))
 
     def _marks(self, output: Tensor, moments: Tensor) -> Tensor:
         """(rows, length) and (moments,) → (rows, moments, slots)."""

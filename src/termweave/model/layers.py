@@ -10,6 +10,7 @@ from torch import Tensor, nn
 
 from termweave.config import ModelConfig
 from termweave.model.attention import KeysValues, MultiHeadAttention
+from termweave.model.cache import SelfAttentionCache
 from termweave.model.vectors import with_constraints
 
 
@@ -93,21 +94,15 @@ class DecoderLayer(nn.Module):
         attended = self.self_attention(queries, own, causal=True)
         return self._finish(states, attended, self.memory(encoded, extra), mask)
 
-    def step(
-        self, states: Tensor, past: KeysValues | None, memory: KeysValues, mask: Tensor
-    ) -> tuple[Tensor, KeysValues]:
-        """One position of every hypothesis: states (batch, beam, d), past (batch · beam, heads, length, d / heads).
+    def step(self, states: Tensor, layer: int, cache: SelfAttentionCache, memory: KeysValues, mask: Tensor) -> Tensor:
+        """One position of every hypothesis: states (batch, beam, d).
 
-        The hypotheses of a sentence stand along the length of the cross-attention's queries, so that keys and values
-        of the sentence need no copy per hypothesis.
+        The hypotheses of a sentence stand along the length of the queries, in both attentions, so that no keys and
+        values need a copy per hypothesis.
         """
-        batch, beam, dimension = states.shape
-        rows = self.self_attention_residual.enter(states).reshape(batch * beam, 1, dimension)
-        queries, own = self.self_attention.project_all(rows)
-        if past is not None:
-            own = KeysValues(torch.cat([past.keys, own.keys], dim=2), torch.cat([past.values, own.values], dim=2))
-        attended = self.self_attention(queries, own).view(batch, beam, dimension)
-        return self._finish(states, attended, memory, mask), own
+        queries, own = self.self_attention.project_all(self.self_attention_residual.enter(states))
+        attended = self.self_attention(queries, cache.write(layer, own), cache.mask)
+        return self._finish(states, attended, memory, mask)
 
     def _finish(self, states: Tensor, attended: Tensor, memory: KeysValues, mask: Tensor) -> Tensor:
         states = self.self_attention_residual.leave(states, attended)

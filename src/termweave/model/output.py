@@ -24,9 +24,33 @@ from torch import Tensor, nn
 from termweave.config import ModelConfig
 from termweave.data.batches import ConstraintTensors
 from termweave.model.attention import MultiHeadAttention
-from termweave.model.coverage import DONE, MARKS, Slots
+from termweave.model.coverage import DONE, MARKS, Progress, Slots
 
 SMALLEST = 1e-12  # probabilities are kept above this before the logarithm
+
+
+@dataclass(frozen=True)
+class Scores:
+    """log P = values + offset: (batch, length, vocabulary) and (batch, length), in float32.
+
+    The vocabulary is large, and every pass over it costs time. So the logarithm of the softmax's sum is kept beside
+    the logits instead of being subtracted from each of them.
+    """
+
+    values: Tensor
+    offset: Tensor
+
+    @staticmethod
+    def of_logits(logits: Tensor) -> Scores:
+        # On the CPU, log_softmax is one pass, logsumexp several: so the sum is read off one of its results.
+        return Scores(logits, logits.log_softmax(dim=-1)[..., 0] - logits[..., 0])
+
+    def at(self, tokens: Tensor) -> Tensor:
+        """log P of some tokens, (batch, length, tokens)."""
+        return self.values.gather(2, tokens) + self.offset.unsqueeze(2)
+
+    def log_probabilities(self) -> Tensor:
+        return self.values + self.offset.unsqueeze(2)
 
 
 @dataclass(frozen=True)
@@ -37,7 +61,7 @@ class OutputMemory:
     filled: Tensor  # (batch, slots) True where a slot holds a token
     vectors: Tensor  # (batch, slots, d) embeddings of the tokens
     keys: Tensor | None = None  # (batch, slots, d) what states are compared with, in `copy`
-    slots: Slots | None = None  # which tokens make up a constraint, in `copy`
+    slots: Slots | None = None  # which tokens make up a constraint; None if what was produced does not matter
     token_gate: Tensor | None = None  # (vocabulary,) a_y of `paper`
 
     @property
@@ -77,18 +101,25 @@ class OutputLayer(nn.Module, ABC):
         self, states: Tensor, model: Tensor, memory: OutputMemory, prefix: Tensor | None = None
     ) -> Tensor:
         """log P of all tokens; prefix: (batch, length, tokens so far) what each hypothesis has produced."""
-        mixed = self._mix_over_vocabulary(states, model, memory, prefix)
-        return torch.where(memory.constrained[:, None, None], mixed, model)
+        nothing = memory.tokens.new_empty(*states.shape[:2], 0)
+        progress = memory.slots.after(nothing if prefix is None else prefix) if memory.slots else None
+        scores = Scores(model.clone(), model.new_zeros(model.shape[:2]))
+        return self.mix(states, scores, memory, progress).log_probabilities()
+
+    @abstractmethod
+    def mix(self, states: Tensor, model: Scores, memory: OutputMemory, progress: Progress | None) -> Scores:
+        """The scores of all tokens, given the model's own, which may be overwritten."""
 
     @abstractmethod
     def _mix_at_reference(
         self, states: Tensor, model: Tensor, target: Tensor, memory: OutputMemory, embedding: Tensor
     ) -> Tensor: ...
 
-    @abstractmethod
-    def _mix_over_vocabulary(
-        self, states: Tensor, model: Tensor, memory: OutputMemory, prefix: Tensor | None
-    ) -> Tensor: ...
+
+def _where_constrained(mixed: Tensor, model: Tensor, memory: OutputMemory) -> Scores:
+    """log P of all tokens, mixed where there are constraints, the model's own elsewhere."""
+    logs = torch.where(memory.constrained[:, None, None], mixed, model)
+    return Scores(logs, logs.new_zeros(logs.shape[:2]))
 
 
 class PaperOutput(OutputLayer):
@@ -128,16 +159,16 @@ class PaperOutput(OutputLayer):
         plug = cosine * _is_constraint_token(target, memory)
         return ((1 - gate) * model.exp() + gate * plug).clamp(min=SMALLEST).log()
 
-    def _mix_over_vocabulary(
-        self, states: Tensor, model: Tensor, memory: OutputMemory, prefix: Tensor | None
-    ) -> Tensor:
+    def mix(self, states: Tensor, model: Scores, memory: OutputMemory, progress: Progress | None) -> Scores:
         assert memory.token_gate is not None
         gate = torch.sigmoid(memory.token_gate + self.state_part(states).unsqueeze(-1))
         cosine = (F.normalize(states, dim=-1) @ F.normalize(memory.vectors, dim=-1).mT).clamp(min=0)
         # Slots with the same token have the same cosine; the largest is any of them.
         index = memory.tokens.unsqueeze(1).expand(cosine.shape)
         plug = torch.zeros_like(gate).scatter_reduce(2, index, cosine * memory.filled.unsqueeze(1), "amax")
-        return ((1 - gate) * model.exp() + gate * plug).clamp(min=SMALLEST).log()
+        logs = model.log_probabilities()
+        mixed = ((1 - gate) * logs.exp() + gate * plug).clamp(min=SMALLEST).log()
+        return _where_constrained(mixed, logs, memory)
 
 
 def _is_constraint_token(target: Tensor, memory: OutputMemory) -> Tensor:
@@ -156,6 +187,12 @@ class ReleasedOutput(OutputLayer):
         self.state_project = nn.Linear(dimension, dimension)
         self.state_norm = nn.LayerNorm(dimension)
         self.gate = nn.Linear(2 * dimension, 1)
+
+    def remember(self, constraints: ConstraintTensors, vectors: Tensor, embedding: Tensor) -> OutputMemory:
+        memory = super().remember(constraints, vectors, embedding)
+        if self.training:  # only while decoding is a token plugged once
+            return memory
+        return replace(memory, slots=Slots.of(memory.tokens, constraints.target.number))
 
     def _best(self, states: Tensor, memory: OutputMemory, free: Tensor) -> tuple[Tensor, Tensor]:
         """The token of the best cosine among the free slots, and its share of the probability, (batch, length) each."""
@@ -178,16 +215,14 @@ class ReleasedOutput(OutputLayer):
         token, plug = self._best(states, memory, free)
         return (model.exp() + plug * (token == target)).clamp(SMALLEST, 1.0).log()
 
-    def _mix_over_vocabulary(
-        self, states: Tensor, model: Tensor, memory: OutputMemory, prefix: Tensor | None
-    ) -> Tensor:
+    def mix(self, states: Tensor, model: Scores, memory: OutputMemory, progress: Progress | None) -> Scores:
         free = memory.filled.unsqueeze(1).expand(-1, states.shape[1], -1)
-        if prefix is not None:
-            used = (prefix.unsqueeze(3) == memory.tokens[:, None, None, :]).any(dim=2)
-            free = free & ~used
+        if progress is not None:
+            free = free & ~progress.used
         token, plug = self._best(states, memory, free)
-        mixed = model.exp().scatter_add(2, token.unsqueeze(2), plug.unsqueeze(2))
-        return mixed.clamp(SMALLEST, 1.0).log()
+        logs = model.log_probabilities()
+        mixed = logs.exp().scatter_add(2, token.unsqueeze(2), plug.unsqueeze(2))
+        return _where_constrained(mixed.clamp(SMALLEST, 1.0).log(), logs, memory)
 
 
 class CopyOutput(OutputLayer):
@@ -245,20 +280,22 @@ class CopyOutput(OutputLayer):
         copied = (shares * (target.unsqueeze(2) == memory.tokens.unsqueeze(1))).sum(dim=-1)
         return torch.logaddexp(model + rest.squeeze(-1).log(), copied.clamp(min=SMALLEST).log())
 
-    def _mix_over_vocabulary(
-        self, states: Tensor, model: Tensor, memory: OutputMemory, prefix: Tensor | None
-    ) -> Tensor:
-        assert memory.slots is not None
-        produced = memory.tokens.new_empty(*states.shape[:2], 0) if prefix is None else prefix
-        shares, rest = self._shares(states, memory, memory.slots.marks_after(produced))
-        # Only the tokens of constraints change by more than a common factor, so only they are touched. A token that
-        # stands in several slots gets the sum of their shares, in each of them.
+    def mix(self, states: Tensor, model: Scores, memory: OutputMemory, progress: Progress | None) -> Scores:
+        """All tokens but those of constraints change by a common factor, which is the offset's; only they are touched.
+
+        A token that stands in several slots gets the sum of their shares, in each of them.
+        """
+        assert memory.slots is not None and progress is not None
+        shares, rest = self._shares(states, memory, memory.slots.marks(progress))
         same = memory.tokens.unsqueeze(2) == memory.tokens.unsqueeze(1)
         copied = shares @ (same & memory.filled.unsqueeze(1)).to(shares.dtype)
-        scaled = model + rest.log()
+        # A sentence without constraints has no shares at all: its rest is exactly 1, and its offset stays.
+        offset = (model.offset + rest.squeeze(2).log()).unsqueeze(2)
         index = memory.tokens.unsqueeze(1).expand(shares.shape)
-        mixed = torch.logaddexp(scaled.gather(2, index), copied.clamp(min=SMALLEST).log())
-        return scaled.scatter(2, index, mixed)
+        values = model.values.gather(2, index)
+        mixed = torch.logaddexp(values + offset, copied.clamp(min=SMALLEST).log()) - offset
+        mixed = torch.where(memory.filled.unsqueeze(1), mixed, values)
+        return Scores(model.values.scatter_(2, index, mixed), offset.squeeze(2))
 
 
 def output_layer(config: ModelConfig) -> OutputLayer | None:

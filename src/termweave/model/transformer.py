@@ -14,8 +14,10 @@ from torch import Tensor, nn
 from termweave.config import ModelConfig
 from termweave.data.batches import ConstraintTensors
 from termweave.model.attention import KeysValues, MultiHeadAttention
+from termweave.model.cache import SelfAttentionCache
+from termweave.model.coverage import Progress
 from termweave.model.layers import DecoderLayer, EncoderLayer, sinusoidal_positions
-from termweave.model.output import OutputMemory, output_layer
+from termweave.model.output import OutputMemory, Scores, output_layer
 from termweave.model.vectors import Adapters, ConstraintMemory, ConstraintVectors, key_value_projections
 
 POSITIONS = 1024  # longest sentence, in subwords
@@ -36,7 +38,7 @@ class DecoderMemory:
     """All a decoding step needs of the source sentences; nothing in it is repeated per hypothesis."""
 
     layers: tuple[KeysValues, ...]  # per decoder layer (batch, heads, constraint slots + length, d / heads)
-    mask: Tensor
+    mask: Tensor  # (batch, 1, 1, constraint slots + length): 0 is visible, −inf is hidden
     output: OutputMemory | None
 
     def select(self, rows: Tensor) -> DecoderMemory:
@@ -151,27 +153,47 @@ class Transformer(nn.Module):
     def decoder_memory(self, encoded: Encoded) -> DecoderMemory:
         pairs = zip(self.decoder, encoded.extra, strict=True)
         layers = tuple(layer.memory(encoded.states, keys_values) for layer, keys_values in pairs)
-        return DecoderMemory(layers, encoded.mask, encoded.output)
+        # Made here, once: attention would turn booleans into numbers in every layer of every step.
+        mask = torch.zeros_like(encoded.mask, dtype=encoded.states.dtype).masked_fill(~encoded.mask, float("-inf"))
+        return DecoderMemory(layers, mask, encoded.output)
 
-    def step(
-        self, tokens: Tensor, position: int, past: list[KeysValues] | None, memory: DecoderMemory
-    ) -> tuple[Tensor, list[KeysValues]]:
-        """One more position: tokens (batch, beam) → states (batch, beam, d) and the grown cache."""
-        states = self.embed(tokens, None) + self.positions[position]
-        grown = []
+    def start_cache(self, batch: int, beam: int) -> SelfAttentionCache:
+        heads = self.config.heads
+        return SelfAttentionCache(
+            len(self.decoder), batch, beam, heads, self.config.dimension // heads, like=self.embedding
+        )
+
+    def step(self, tokens: Tensor, cache: SelfAttentionCache, memory: DecoderMemory) -> Tensor:
+        """One more position: tokens (batch, beam) → states (batch, beam, d); the cache remembers them.
+
+        The first step may be given one hypothesis a sentence, (batch, 1).
+        """
+        states = self.embed(tokens, None) + self.positions[cache.length]
+        cache.begin_step(tokens.shape[1])
         for index, layer in enumerate(self.decoder):
-            states, own = layer.step(states, past[index] if past else None, memory.layers[index], memory.mask)
-            grown.append(own)
-        return self.decoder_norm(states), grown
+            states = layer.step(states, index, cache, memory.layers[index], memory.mask)
+        cache.end_step()
+        normed: Tensor = self.decoder_norm(states)
+        return normed
+
+    def scores(self, states: Tensor, output: OutputMemory | None, progress: Progress | None) -> Scores:
+        """log P of every token after states (batch, length, d); progress: what the hypotheses have produced."""
+        model = Scores.of_logits(self._logits(states))
+        if output is None or self.output is None:
+            return model
+        with _full_precision(states):
+            return self.output.mix(states.float(), model, output, progress)
 
     def log_probabilities(self, states: Tensor, output: OutputMemory | None, prefix: Tensor | None = None) -> Tensor:
-        """log P of every token, (batch, length, vocabulary), in float32."""
-        logits = F.linear(states, self.embedding.to(states.dtype))
-        model = torch.log_softmax(logits.float(), dim=-1)
+        """The same written out, (batch, length, vocabulary), given all that was produced: (batch, length, tokens)."""
+        model = torch.log_softmax(self._logits(states), dim=-1)
         if output is None or self.output is None:
             return model
         with _full_precision(states):
             return self.output.over_vocabulary(states.float(), model, output, prefix)
+
+    def _logits(self, states: Tensor) -> Tensor:
+        return F.linear(states, self.embedding.to(states.dtype)).float()
 
 
 def _final_norm(config: ModelConfig) -> nn.Module:
