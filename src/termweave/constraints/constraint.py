@@ -9,13 +9,24 @@ from termweave.errors import ConstraintError
 
 @dataclass(frozen=True)
 class Constraint:
-    """Translate `source` as `target`. Both are plain text, as they would stand in a sentence."""
+    """Translate `source` as `target`. Both are plain text, as they would stand in a sentence.
+
+    `alternatives` are other targets that will do as well. The guaranteed search may choose among all of them; the
+    model itself is told of `target`.
+    """
 
     source: str
     target: str
+    alternatives: tuple[str, ...] = ()
+
+    @property
+    def targets(self) -> tuple[str, ...]:
+        """Any of these meets the constraint."""
+        return (self.target, *self.alternatives)
 
     def __post_init__(self) -> None:
-        for side, text in (("source", self.source), ("target", self.target)):
+        sides = [("source", self.source), ("target", self.target), *(("target", text) for text in self.alternatives)]
+        for side, text in sides:
             if not isinstance(text, str):
                 raise ConstraintError(f"the {side} of a constraint must be text, got {text!r}")
             if not text.strip():

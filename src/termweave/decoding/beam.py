@@ -1,9 +1,10 @@
-"""Plain batched beam search: a state record and small named steps.
+"""Batched beam search: a state record and small named steps.
 
 Hypotheses of one sentence stand side by side, (batch, beam). Each step extends all of them, keeps the best `beam`
 unfinished ones, and moves those that ended into the sentence's finished list. A sentence whose finished list is full
 and better than what is still open is done. Sentences that are done leave the batch when they are many enough to be
-worth the copying of the others.
+worth the copying of the others. With an automaton of constraints, `vdba` says which candidates are kept, and ends are
+closed until everything is met; without one, or without constraints, this is plain beam search.
 """
 
 from __future__ import annotations
@@ -11,9 +12,20 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor
 
-from termweave.decoding.candidates import Candidates, best_candidates, choose, only_ending
+from termweave.decoding.automaton import Automaton
+from termweave.decoding.candidates import (
+    IMPOSSIBLE,
+    Candidates,
+    best_candidates,
+    best_of_each,
+    choose,
+    only_ending,
+    scores_of,
+)
+from termweave.decoding.vdba import Place, choose_by_bank
 from termweave.model.cache import SelfAttentionCache
 from termweave.model.coverage import Progress
 from termweave.model.output import Scores
@@ -67,6 +79,8 @@ class BeamState:
     memory: DecoderMemory
     never: Tensor  # tokens that are never produced
     earliest: int  # no limit is reached before this step
+    automaton: Automaton | None = None  # what the outputs must and must not contain
+    place: Place | None = None  # where each hypothesis stands in it
 
     @property
     def step(self) -> int:
@@ -76,16 +90,24 @@ class BeamState:
 
 @torch.no_grad()
 def beam_search(
-    model: Transformer, memory: DecoderMemory, limits: Tensor, marks: Marks, options: SearchOptions
+    model: Transformer,
+    memory: DecoderMemory,
+    limits: Tensor,
+    marks: Marks,
+    options: SearchOptions,
+    automaton: Automaton | None = None,
 ) -> list[list[Hypothesis]]:
     """The best hypotheses of each sentence, best first. limits: (batch,) longest output of each."""
     state = _start(model, memory, limits.clamp(max=options.max_length), marks, options)
+    if automaton is not None:
+        state.automaton, state.place = automaton, Place.start(len(limits), limits.device)
     results: list[list[Hypothesis]] = [[] for _ in range(len(limits))]
     while True:
         scores = _extend(model, state)
-        candidates = _candidates(state, scores, marks, options)
+        _close_ends(state, scores, marks)
+        candidates, places = _candidates(state, scores, marks, options)
         _collect_finished(state, candidates, marks, options)
-        _keep_best(state, candidates, marks)
+        _keep_best(state, candidates, places, marks)
         done = _done(state, options)
         if bool(done.any()):
             _emit(state, done, marks, results)
@@ -129,14 +151,41 @@ def _extend(model: Transformer, state: BeamState) -> Scores:
     return scores
 
 
-def _candidates(state: BeamState, scores: Scores, marks: Marks, options: SearchOptions) -> Candidates:
+def _close_ends(state: BeamState, scores: Scores, marks: Marks) -> None:
+    """No hypothesis may end before it has met its constraints, or with something forbidden."""
+    if state.automaton is None or state.place is None:
+        return
+    automaton, nodes = state.automaton, state.place.nodes
+    may_end = automaton.may_end(nodes, state.place.bits)
+    scores.values[:, :, marks.end] = scores.values[:, :, marks.end].masked_fill(~may_end, IMPOSSIBLE)
+    if automaton.forbids:  # a word that is forbidden as it stands must go on
+        stuck = automaton.look_up(automaton.forbidden, nodes)
+        scores.values.masked_fill_(stuck.unsqueeze(2) & ~automaton.inner_start, IMPOSSIBLE)
+
+
+def _candidates(
+    state: BeamState, scores: Scores, marks: Marks, options: SearchOptions
+) -> tuple[Candidates, Place | None]:
     """The best 2 · beam continuations of each sentence: enough to keep `beam` of them even if all of them can end."""
     count = 2 * options.beam
-    best = best_candidates(scores, state.scores, count)
+    best, places = best_candidates(scores, state.scores, count), None
+    if state.automaton is not None and state.place is not None:
+        tokens = F.pad(state.automaton.tokens, (0, 1), value=marks.end)
+        best, places = choose_by_bank(
+            state.automaton,
+            state.place,
+            best,
+            best_of_each(scores, state.scores),
+            tokens,
+            scores_of(scores, state.scores, tokens),
+            room=state.limits - state.step,
+            end=marks.end,
+            count=count,
+        )
     if state.step <= state.earliest:
-        return best
+        return best, places
     at_limit = state.step > state.limits  # the step being taken is counted already
-    return choose(at_limit, only_ending(scores, state.scores, marks.end, count), best)
+    return choose(at_limit, only_ending(scores, state.scores, marks.end, count), best), places
 
 
 def _collect_finished(state: BeamState, candidates: Candidates, marks: Marks, options: SearchOptions) -> None:
@@ -158,12 +207,13 @@ def _collect_finished(state: BeamState, candidates: Candidates, marks: Marks, op
     listed.copy_(pool.gather(1, best.unsqueeze(2).expand(-1, -1, length)))
 
 
-def _keep_best(state: BeamState, candidates: Candidates, marks: Marks) -> None:
-    """The best `beam` candidates that did not end become the hypotheses."""
-    open_scores = candidates.scores.masked_fill(candidates.tokens == marks.end, float("-inf"))
-    state.scores, best = open_scores.topk(state.cache.beam, dim=1)
-    parents = candidates.parents.gather(1, best)
-    tokens = candidates.tokens.gather(1, best)
+def _keep_best(state: BeamState, candidates: Candidates, places: Place | None, marks: Marks) -> None:
+    """The first `beam` candidates that did not end become the hypotheses."""
+    ends = (candidates.tokens == marks.end) | (candidates.scores == IMPOSSIBLE)
+    kept = ends.byte().argsort(dim=1, stable=True)[:, : state.cache.beam]
+    state.scores = candidates.scores.masked_fill(ends, IMPOSSIBLE).gather(1, kept)
+    parents = candidates.parents.gather(1, kept)
+    tokens = candidates.tokens.gather(1, kept)
     state.cache.reorder(parents)
     state.tokens = state.tokens.gather(1, parents.unsqueeze(2).expand(-1, -1, state.tokens.shape[2]))
     if state.step < state.tokens.shape[2]:  # at the longest limit there is no next step
@@ -171,11 +221,12 @@ def _keep_best(state: BeamState, candidates: Candidates, marks: Marks) -> None:
     if state.progress is not None:
         assert state.memory.output is not None and state.memory.output.slots is not None
         state.progress = state.memory.output.slots.advance(state.progress.reorder(parents), tokens)
+    state.place = None if places is None else places.gather(kept)
 
 
 def _done(state: BeamState, options: SearchOptions) -> Tensor:
     """(batch,) Is the finished list full, and would the best open hypothesis not get into it by ending now?"""
-    ending_now = state.scores[:, 0] / (state.step + 1) ** options.length_penalty
+    ending_now = state.scores.amax(dim=1) / (state.step + 1) ** options.length_penalty
     full: Tensor = state.finished_scores[:, -1] >= ending_now
     at_limit = state.step >= state.limits if options.cut else state.step > state.limits
     return state.searching & (full | at_limit)
@@ -198,6 +249,8 @@ def _leave(state: BeamState) -> None:
     state.cache.select(rows)
     state.memory = state.memory.select(rows)
     state.progress = state.progress.select(rows) if state.progress else None
+    state.automaton = state.automaton.select(rows) if state.automaton else None
+    state.place = state.place.select(rows) if state.place else None
     for name in ("sentences", "limits", "searching", "tokens", "scores"):
         setattr(state, name, getattr(state, name)[rows])
     for name in ("finished_tokens", "finished_scores", "finished_logs"):

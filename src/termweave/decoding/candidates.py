@@ -50,6 +50,20 @@ def best_candidates(scores: Scores, so_far: Tensor, count: int) -> Candidates:
     return _filled_up(Candidates(totals.gather(1, best), parents.gather(1, best), tokens.gather(1, best)), count)
 
 
+def best_of_each(scores: Scores, so_far: Tensor) -> Candidates:
+    """The best continuation of each hypothesis."""
+    batch, beam, _ = scores.values.shape
+    values, tokens = scores.values.max(dim=2)
+    parents = torch.arange(beam, device=tokens.device).expand(batch, beam)
+    return Candidates(values + scores.offset + so_far, parents, tokens)
+
+
+def scores_of(scores: Scores, so_far: Tensor, tokens: Tensor) -> Tensor:
+    """(batch, n) tokens, −1 for none → (batch, beam, n): the scores of each hypothesis with each of them."""
+    index = tokens.clamp(min=0).unsqueeze(1).expand(-1, scores.values.shape[1], -1)
+    return scores.values.gather(2, index) + (so_far + scores.offset).unsqueeze(2)
+
+
 def only_ending(scores: Scores, so_far: Tensor, end: int, count: int) -> Candidates:
     """The candidates where nothing may follow but the end mark."""
     totals, parents = (so_far + scores.offset + scores.values[:, :, end]).sort(dim=1, descending=True, stable=True)

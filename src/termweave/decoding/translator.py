@@ -3,22 +3,37 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Literal
 
 import numpy as np
 import torch
 
 from termweave.constraints.constraint import Constraint
 from termweave.data.batches import constraints_from_ids, pad_rows
+from termweave.decoding.automaton import compile_automaton
 from termweave.decoding.beam import Hypothesis, Marks, SearchOptions, beam_search
+from termweave.decoding.demands import (
+    Wishes,
+    is_kept,
+    locate,
+    make_demands,
+    require_possible,
+    spelled_otherwise,
+    word_joins,
+)
 from termweave.errors import CheckpointError, ConfigError, ConstraintError, DataError
 from termweave.model.checkpoint import Checkpoint, load_checkpoint
 from termweave.model.transformer import POSITIONS
 from termweave.progress import progress_bar
-from termweave.text.words import normalise
+from termweave.text.words import Span, normalise
 
+ATTEMPTS = 5  # searches of a sentence whose text does not keep what was wished for
 LENGTH_FACTOR, LENGTH_EXTRA = 2, 20  # an output may have so many times the source's subwords, and so many more
+
+
+Search = Literal["vdba", "beam"]
 
 
 @dataclass(frozen=True)
@@ -27,6 +42,8 @@ class Translation:
 
     text: str
     score: float  # log P divided by length; 0 for an empty sentence
+    spans: tuple[Span | None, ...] = ()  # where each constraint stands in the text, None if it does not
+    others: tuple[Translation, ...] = ()  # the next best, if they were asked for
 
     def __str__(self) -> str:
         return self.text
@@ -34,11 +51,13 @@ class Translation:
 
 @dataclass(frozen=True)
 class _Request:
-    """One sentence as ids."""
+    """One sentence as ids, with what the model is told and what the search must see to."""
 
     index: int
     source: list[int]
     constraints: list[tuple[list[int], list[int]]]
+    given: tuple[Constraint, ...]
+    wishes: Wishes
 
 
 class Translator:
@@ -58,36 +77,51 @@ class Translator:
         """Open a model folder. device: "cpu", "cuda", or "auto" for a GPU where there is one."""
         return cls(load_checkpoint(Path(path), choose_device(device)))
 
+    @property
+    def takes_constraints(self) -> bool:
+        """Does the model itself know of constraints?"""
+        return self.model.config.attention or self.model.config.output
+
     def translate(
         self,
         sentences: Sequence[str],
         constraints: Sequence[Sequence[Constraint]] | None = None,
         *,
         direction: str | None = None,
+        search: Search = "vdba",
         beam: int = 4,
+        nbest: int = 1,
+        ordered: bool = False,
+        forbidden: Sequence[str] = (),
         length_penalty: float = 1.0,
         batch_tokens: int = 4096,
         progress: bool = False,
     ) -> list[Translation]:
         """Translate sentences; constraints: for each sentence, what must become what.
 
+        search: "vdba" guarantees that every constraint stands in the output as whole words, "beam" leaves it to the
+        model. ordered: the constraints must come in the order they are given. forbidden: phrases that must stand in no
+        output. Both need "vdba". nbest: so many translations of each sentence, the further ones in `others`.
         batch_tokens bounds memory: source subwords, padding included, that are translated at once.
         """
-        if beam < 1:
-            raise ConfigError(f"beam: must be at least 1, got {beam}")
-        requests = self._requests(sentences, constraints, direction)
+        _require_options(search, beam, nbest, ordered, forbidden)
+        wanted = self._wanted(sentences, constraints, search)
+        self._tag(direction)
+        wishes = [Wishes(tuple(own), tuple(forbidden), ordered) if search == "vdba" else Wishes() for own in wanted]
+        pairs = zip(sentences, wanted, wishes, strict=True)
+        requests = [self._request(index, *row, direction) for index, row in enumerate(pairs)]
         options = SearchOptions(beam, length_penalty, max_length=POSITIONS - 2)
         results = [Translation("", 0.0)] * len(requests)
         with progress_bar("translating", len(requests)) if progress else _no_progress() as advance:
             for batch in _batches([request for request in requests if request.source], batch_tokens):
-                for request, best in zip(batch, self._search(batch, direction, options), strict=True):
-                    results[request.index] = Translation(self.subwords.decode(best.tokens), best.score)
+                for request, found in self._solve(batch, direction, options):
+                    results[request.index] = self._translation(request, found[:nbest], direction)
                 advance(len(batch))
         return results
 
-    def _requests(
-        self, sentences: Sequence[str], constraints: Sequence[Sequence[Constraint]] | None, direction: str | None
-    ) -> list[_Request]:
+    def _wanted(
+        self, sentences: Sequence[str], constraints: Sequence[Sequence[Constraint]] | None, search: Search
+    ) -> Sequence[Sequence[Constraint]]:
         if isinstance(sentences, str):
             raise DataError("translate() takes a list of sentences, not one string; write translate([sentence])")
         constraints = [()] * len(sentences) if constraints is None else constraints
@@ -95,34 +129,78 @@ class Translator:
             raise ConstraintError(
                 f"there are {len(sentences)} sentences but constraints for {len(constraints)}; give one list a sentence"
             )
-        if any(constraints) and not (self.model.config.attention or self.model.config.output):
+        if any(constraints) and search == "beam" and not self.takes_constraints:
             raise ConstraintError(
-                "this model takes no constraints (it is of stage 1, or vanilla); use a model of stage 2, or leave the "
-                "constraints out (--no-constraints)"
+                "this model takes no constraints (it is of stage 1, or vanilla); use a model of stage 2, or the search "
+                "that guarantees them (--search vdba), or leave the constraints out (--no-constraints)"
             )
-        self._tag(direction)
-        return [
-            self._request(index, sentence, wanted)
-            for index, (sentence, wanted) in enumerate(zip(sentences, constraints, strict=True))
-        ]
+        return constraints
 
-    def _request(self, index: int, sentence: str, constraints: Sequence[Constraint]) -> _Request:
+    def _request(
+        self, index: int, sentence: str, constraints: Sequence[Constraint], wishes: Wishes, direction: str | None
+    ) -> _Request:
+        where = f"sentence {index + 1}"
         source = self.subwords.encode(normalise(sentence))
         if len(source) > POSITIONS - 2:
-            raise DataError(
-                f"sentence {index + 1} has {len(source)} subwords, the limit is {POSITIONS - 2}; split it first"
-            )
+            raise DataError(f"{where} has {len(source)} subwords, the limit is {POSITIONS - 2}; split it first")
         if isinstance(constraints, Constraint):
-            raise ConstraintError(f"sentence {index + 1}: give one list of constraints a sentence, [[…], […]]")
+            raise ConstraintError(f"{where}: give one list of constraints a sentence, [[…], […]]")
         pairs = []
         for constraint in constraints:
             if not isinstance(constraint, Constraint):
-                raise ConstraintError(f"sentence {index + 1}: expected a Constraint, got {constraint!r}")
+                raise ConstraintError(f"{where}: expected a Constraint, got {constraint!r}")
             ids = [self.subwords.encode(normalise(text)) for text in (constraint.source, constraint.target)]
             if not all(ids) or max(map(len, ids)) > POSITIONS:
-                raise ConstraintError(f"sentence {index + 1}: {constraint} has an empty or over-long side")
+                raise ConstraintError(f"{where}: {constraint} has an empty or over-long side")
             pairs.append((ids[0], ids[1]))
-        return _Request(index, source, pairs)
+        if wishes:
+            require_possible(wishes, self._language(direction), POSITIONS - 2, self.subwords, where)
+            if not source and wishes.required:
+                raise ConstraintError(f"{where} is empty, but has constraints")
+        return _Request(index, source, pairs if self.takes_constraints else [], tuple(constraints), wishes)
+
+    def _language(self, direction: str | None) -> str:
+        """The language of the output."""
+        return (direction or self.directions[0]).partition("-")[2]
+
+    def _solve(
+        self, batch: list[_Request], direction: str | None, options: SearchOptions
+    ) -> Iterator[tuple[_Request, list[Hypothesis]]]:
+        """Search until every text keeps what was wished for: by the usual rule of words, then the strict one."""
+        language = self._language(direction)
+        for attempt in range(ATTEMPTS):
+            again = []
+            for request, hypotheses in zip(batch, self._search(batch, direction, options, attempt > 0), strict=True):
+                kept = [
+                    hypothesis
+                    for hypothesis in hypotheses
+                    if not request.wishes or is_kept(self.subwords.decode(hypothesis.tokens), request.wishes, language)
+                ]
+                if kept:
+                    yield request, kept
+                else:
+                    again.append(self._amended(request, hypotheses, language))
+            if not again:
+                return
+            batch = again
+        raise ConstraintError(
+            f"sentence {batch[0].index + 1}: no output was found that keeps {batch[0].wishes}; "
+            "ask for less, or allow a larger beam"
+        )
+
+    def _amended(self, request: _Request, hypotheses: list[Hypothesis], language: str) -> _Request:
+        """The request with what its outputs spelled in an unusual way forbidden too."""
+        wishes = request.wishes
+        for hypothesis in hypotheses:
+            more = spelled_otherwise(hypothesis.tokens, wishes, language, self.subwords)
+            wishes = replace(wishes, forbidden_tokens=tuple(dict.fromkeys((*wishes.forbidden_tokens, *more))))
+        return replace(request, wishes=wishes)
+
+    def _translation(self, request: _Request, found: list[Hypothesis], direction: str | None) -> Translation:
+        language = self._language(direction)
+        texts = [(self.subwords.decode(hypothesis.tokens), hypothesis.score) for hypothesis in found]
+        each = [Translation(text, score, locate(text, request.given, language)) for text, score in texts]
+        return replace(each[0], others=tuple(each[1:]))
 
     def _tag(self, direction: str | None) -> int | None:
         """The tag that leads the source; only a model of several directions has one."""
@@ -134,7 +212,9 @@ class Translator:
         return None if len(self.directions) == 1 else self.subwords.tag(direction.split("-")[1])
 
     @torch.inference_mode()
-    def _search(self, batch: list[_Request], direction: str | None, options: SearchOptions) -> Iterator[Hypothesis]:
+    def _search(
+        self, batch: list[_Request], direction: str | None, options: SearchOptions, strict: bool
+    ) -> list[list[Hypothesis]]:
         subwords, device = self.subwords, self.model.embedding.device
         tag = self._tag(direction)
         lead = [] if tag is None else [tag]
@@ -144,11 +224,29 @@ class Translator:
         constraints = constraints_from_ids([request.constraints for request in batch], subwords.pad)
         encoded = self.model.encode(source.to(device), constraints.to(device) if constraints else None)
         limits = torch.from_numpy(lengths * LENGTH_FACTOR + LENGTH_EXTRA).to(device)
+        automaton = None
+        if any(request.wishes for request in batch):
+            demands = [make_demands(request.wishes, subwords, strict) for request in batch]
+            automaton = compile_automaton(demands, word_joins(subwords, strict)).to(device)
+            limits = limits + automaton.total * LENGTH_FACTOR  # however many the constraints are, there is room
         marks = Marks(subwords.bos, subwords.eos, (subwords.pad, subwords.bos, *subwords.tags.values()))
-        for hypotheses in beam_search(self.model, self.model.decoder_memory(encoded), limits, marks, options):
-            if not hypotheses:
-                raise CheckpointError("the model gives no probabilities; its weights are damaged or training diverged")
-            yield hypotheses[0]
+        found = beam_search(self.model, self.model.decoder_memory(encoded), limits, marks, options, automaton)
+        if not all(found) and automaton is None:
+            raise CheckpointError("the model gives no probabilities; its weights are damaged or training diverged")
+        return found
+
+
+def _require_options(search: str, beam: int, nbest: int, ordered: bool, forbidden: Sequence[str]) -> None:
+    if search not in ("vdba", "beam"):
+        raise ConfigError(f"search: must be vdba or beam, got {search!r}")
+    if beam < 1:
+        raise ConfigError(f"beam: must be at least 1, got {beam}")
+    if not 1 <= nbest <= beam:
+        raise ConfigError(f"nbest: must lie between 1 and the beam ({beam}), got {nbest}; raise --beam for more")
+    if isinstance(forbidden, str):
+        raise ConfigError("forbidden: give a list of phrases, not one string")
+    if search == "beam" and (ordered or forbidden):
+        raise ConfigError("ordered and forbidden need the search that guarantees them; use --search vdba")
 
 
 def _batches(requests: list[_Request], batch_tokens: int) -> Iterator[list[_Request]]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import functools
 import re
+import unicodedata
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
@@ -171,6 +172,33 @@ class Subwords:
             spelled = piece.replace(_SPACE_MARK, " ").encode()
             lengths[index] = 1 if self._processor.is_byte(index) else len(spelled)
         return lengths
+
+    def encode_attached(self, text: str) -> list[int] | None:
+        """The ids of `text` as it stands right behind an opening bracket; None if they cannot be told apart from it."""
+        ids = self.encode(f"({text}")
+        if not ids or self._processor.id_to_piece(ids[0]) != f"{_SPACE_MARK}(":
+            return None
+        return ids[1:] or None
+
+    @functools.cached_property
+    def ends_inside_word(self) -> npt.NDArray[np.bool_]:
+        """Whether a word could go on behind each piece. Characters of unspaced writing are words of their own."""
+        return np.array([self._is_word_character(index, -1) for index in range(self.size)])
+
+    @functools.cached_property
+    def begins_inside_word(self) -> npt.NDArray[np.bool_]:
+        """Whether each piece could go on with a word that stands before it."""
+        return np.array([self._is_word_character(index, 0) for index in range(self.size)])
+
+    def _is_word_character(self, index: int, place: int) -> bool:
+        if self._processor.is_byte(index):
+            return True  # of what character, only its neighbours know: the careful answer
+        piece = self._processor.id_to_piece(index)
+        if index in self._special or not piece:
+            return False
+        character = piece[place]
+        wide = unicodedata.east_asian_width(character) in {"W", "F"}
+        return not wide and (character.isalnum() or unicodedata.category(character).startswith("M"))
 
     @functools.cached_property
     def _known_words(self) -> _KnownWords:

@@ -1,0 +1,105 @@
+"""Vectorised dynamic beam allocation: which continuations survive so that all constraints are met in the end.
+
+After Hu et al. (2019). The candidates of a sentence are its best continuations, each hypothesis' own best, and every
+token of a constraint and the end after every hypothesis: so there is always one that leads to the goal. They fall into
+banks by how many constraint tokens are still missing, and the places go round: the best of each bank first, from the
+fullest bank down, then the second best, and so on. Nothing here loops over sentences, hypotheses or constraints, so the
+number of tensor operations is the same for every batch.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from termweave.decoding.automaton import Automaton
+from termweave.decoding.candidates import IMPOSSIBLE, Candidates
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where hypotheses stand in the automaton; (batch, n) each."""
+
+    nodes: Tensor
+    bits: Tensor
+
+    @staticmethod
+    def start(batch: int, device: torch.device) -> Place:
+        zeros = torch.zeros(batch, 1, dtype=torch.long, device=device)
+        return Place(zeros, zeros)
+
+    def gather(self, chosen: Tensor) -> Place:
+        return Place(self.nodes.gather(1, chosen), self.bits.gather(1, chosen))
+
+    def select(self, rows: Tensor) -> Place:
+        return Place(self.nodes[rows], self.bits[rows])
+
+
+def choose_by_bank(
+    automaton: Automaton,
+    place: Place,
+    best: Candidates,  # of the sentence
+    own_best: Candidates,  # of each hypothesis
+    tokens: Tensor,  # (batch, columns) those of the constraints and the end mark; −1 for none
+    token_scores: Tensor,  # (batch, beam, columns) after every hypothesis
+    room: Tensor,  # (batch,) tokens that still fit behind the candidates
+    end: int,
+    count: int,
+) -> tuple[Candidates, Place]:
+    """`count` candidates in the order of preference, and where they stand."""
+    candidates = _all_candidates(best, own_best, tokens, token_scores)
+    after, missing, impossible = _follow(automaton, place, candidates, room, end)
+    scores = candidates.scores.masked_fill(impossible, IMPOSSIBLE)
+    chosen = allocate(scores, -missing, count)
+    return Candidates(
+        scores.gather(1, chosen), candidates.parents.gather(1, chosen), candidates.tokens.gather(1, chosen)
+    ), after.gather(chosen)
+
+
+def _all_candidates(best: Candidates, own_best: Candidates, tokens: Tensor, token_scores: Tensor) -> Candidates:
+    """The three kinds, side by side; what stands there twice is made impossible once."""
+    again = (own_best.tokens.unsqueeze(2) == best.tokens.unsqueeze(1)) & (
+        own_best.parents.unsqueeze(2) == best.parents.unsqueeze(1)
+    )
+    own_scores = own_best.scores.masked_fill(again.any(dim=2), IMPOSSIBLE)
+    plain_tokens = torch.cat([best.tokens, own_best.tokens], dim=1)
+    listed = (plain_tokens.unsqueeze(2) == tokens.unsqueeze(1)).any(dim=2)
+    plain_scores = torch.cat([best.scores, own_scores], dim=1).masked_fill(listed, IMPOSSIBLE)
+    each = tokens.unsqueeze(1).expand(token_scores.shape)
+    parents = torch.arange(each.shape[1], device=tokens.device)[None, :, None].expand(each.shape)
+    return Candidates(
+        torch.cat([plain_scores, token_scores.masked_fill(each < 0, IMPOSSIBLE).flatten(1)], dim=1),
+        torch.cat([best.parents, own_best.parents, parents.flatten(1)], dim=1),
+        torch.cat([plain_tokens, each.flatten(1).clamp(min=0)], dim=1),
+    )
+
+
+def _follow(
+    automaton: Automaton, place: Place, candidates: Candidates, room: Tensor, end: int
+) -> tuple[Place, Tensor, Tensor]:
+    """Where the candidates lead, how many tokens are missing then, and which of them must not be."""
+    before = place.gather(candidates.parents)
+    columns = automaton.columns(candidates.tokens)
+    nodes, bits, banned = automaton.advance(before.nodes, before.bits, candidates.tokens, columns)
+    missing = automaton.missing(nodes, bits)
+    # An end leads nowhere; that it comes only when nothing is missing has been seen to already.
+    ends = candidates.tokens == end
+    missing = missing.masked_fill(ends, 0)
+    return Place(nodes, bits), missing, (banned & ~ends) | (missing > room.unsqueeze(1))
+
+
+def allocate(scores: Tensor, banks: Tensor, count: int) -> Tensor:
+    """(batch, n) → indices (batch, count): the best of each bank, fullest bank first, then the second best, …"""
+    by_score = scores.argsort(dim=1, descending=True, stable=True)
+    by_bank = banks.gather(1, by_score).argsort(dim=1, descending=True, stable=True)
+    order = by_score.gather(1, by_bank)
+    sorted_banks = banks.gather(1, order)
+    place = torch.arange(order.shape[1], device=order.device).expand(order.shape)
+    begins = torch.ones_like(sorted_banks, dtype=torch.bool)
+    begins[:, 1:] = sorted_banks[:, 1:] != sorted_banks[:, :-1]
+    rank = place - torch.where(begins, place, 0).cummax(dim=1).values
+    rank = torch.where(scores.gather(1, order) == IMPOSSIBLE, order.shape[1], rank)
+    # `order` goes from the fullest bank down, so a stable sort by rank keeps that among equals.
+    return order.gather(1, rank.argsort(dim=1, stable=True)[:, :count])

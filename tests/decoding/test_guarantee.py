@@ -1,0 +1,120 @@
+"""The guarantee: random models, random constraints, and every constraint in every output.
+
+Each example is a batch of sentences with their own demands, so that some ten thousand cases are tried.
+"""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from test_automaton import JOINS, PHRASE, REQUIRED, VOCABULARY, fulfilled
+
+from termweave.decoding.automaton import Demands, Requirement, compile_automaton
+from termweave.decoding.beam import Hypothesis, Marks, SearchOptions, beam_search
+from termweave.model.transformer import Transformer
+
+BEGIN = END = 0  # token 0 joins nothing; here it begins and ends
+MARKS = Marks(BEGIN, END, never=())
+
+DEMANDS = st.builds(Demands, REQUIRED, st.just(()), st.booleans())
+
+
+@pytest.fixture(scope="module")
+def model() -> Transformer:
+    from termweave.config import ModelConfig
+
+    torch.manual_seed(3)
+    config = ModelConfig(8, 2, 1, 1, 16, 0.0, attention=False, output=False)
+    model = Transformer(config, VOCABULARY, padding=-1)
+    torch.nn.init.normal_(model.embedding, std=0.8)  # so that some tokens are much more likely than others
+    return model.eval()
+
+
+@torch.no_grad()
+def search(
+    model: Transformer, sources: list[int], demands: list[Demands] | None, beam: int, spare: int
+) -> list[list[Hypothesis]]:
+    """Outputs may be `spare` tokens longer than the constraints are in all."""
+    memory = model.decoder_memory(model.encode(torch.tensor(sources)[:, None] % VOCABULARY))
+    automaton = compile_automaton(demands, JOINS) if demands is not None else None
+    needed = automaton.total if automaton is not None else torch.zeros(len(sources), dtype=torch.long)
+    return beam_search(model, memory, needed + spare, MARKS, SearchOptions(beam), automaton)
+
+
+def same(found: list[Hypothesis], expected: list[Hypothesis]) -> None:
+    assert [hypothesis.tokens for hypothesis in found] == [hypothesis.tokens for hypothesis in expected]
+    assert [hypothesis.score for hypothesis in found] == pytest.approx([h.score for h in expected], abs=1e-5)
+
+
+@settings(max_examples=400, deadline=None, suppress_health_check=list(HealthCheck))
+@given(st.lists(DEMANDS, min_size=25, max_size=30), st.integers(1, 5), st.integers(0, 6), st.integers(0, 9))
+def test_every_constraint_is_met(model, demands, beam, spare, seed):
+    """More than ten thousand sentences; `spare` 0 leaves room for the constraints and nothing else."""
+    found = search(model, list(range(seed, seed + len(demands))), demands, beam, spare)
+    for own, hypotheses in zip(demands, found, strict=True):
+        assert hypotheses
+        for hypothesis in hypotheses:
+            assert fulfilled(own, list(hypothesis.tokens))
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.lists(DEMANDS, min_size=2, max_size=6), st.integers(1, 5), st.randoms())
+def test_a_batch_gives_what_its_sentences_give_alone_in_any_order(model, demands, beam, random):
+    sources = list(range(len(demands)))
+    together = search(model, sources, demands, beam, 4)
+    for index in sources:
+        same(search(model, [index], [demands[index]], beam, 4)[0], together[index])
+    order = random.sample(sources, len(sources))
+    shuffled = search(model, order, [demands[index] for index in order], beam, 4)
+    for place, index in enumerate(order):
+        same(shuffled[place], together[index])
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.integers(1, 6), st.integers(1, 5), DEMANDS)
+def test_without_constraints_it_is_beam_search(model, batch, beam, other):
+    """Also beside a sentence that has some."""
+    sources = list(range(batch))
+    plain = search(model, sources, None, beam, 7)
+    constrained = search(model, [*sources, 9], [*[Demands()] * batch, other], beam, 7)
+    for index in sources:
+        same(constrained[index], plain[index])
+
+
+@settings(max_examples=150, deadline=None)
+@given(REQUIRED, st.lists(PHRASE, min_size=1, max_size=2).map(tuple), st.integers(2, 5))
+def test_nothing_forbidden_comes_out(model, required, forbidden, beam):
+    demands = Demands(required, forbidden)
+    for hypothesis in search(model, [5], [demands], beam, 8)[0]:
+        assert fulfilled(demands, list(hypothesis.tokens))
+
+
+def test_the_end_stays_closed_until_the_last_constraint(model):
+    """A phrase that is never likely, with no room to spare: the output is the phrase."""
+    found = search(model, [1], [Demands((Requirement(((7, 6, 7),)),))], 2, 0)
+    assert found[0][0].tokens == (7, 6, 7)
+
+
+@pytest.mark.parametrize("beam", [64])
+def test_a_wide_beam_finds_the_best_of_all_outputs(model, beam):
+    """All outputs of at most three tokens are listed, those that keep the constraint compared with the search."""
+    from itertools import product
+
+    demands = Demands((Requirement(((1, 2),)),))
+    never = (3, 4, 5, 8, 9)
+    with torch.no_grad():
+        memory = model.decoder_memory(model.encode(torch.tensor([[4]])))
+        automaton = compile_automaton([demands], JOINS)
+        marks = Marks(BEGIN, END, never)
+        found = beam_search(model, memory, torch.tensor([3]), marks, SearchOptions(beam), automaton)[0]
+        best = float("-inf")
+        for length in range(4):
+            for tokens in product((1, 2, 6, 7), repeat=length):
+                if fulfilled(demands, list(tokens)):
+                    states = model.decode(torch.tensor([[BEGIN, *tokens]]), model.encode(torch.tensor([[4]])))
+                    logs = model.log_probabilities(states, None)[0]
+                    total = sum(float(logs[place, token]) for place, token in enumerate([*tokens, END]))
+                    best = max(best, total / (length + 1))
+    assert found[0].score == pytest.approx(best, abs=1e-5)
