@@ -1,0 +1,192 @@
+"""Beam search against other engines: sentences per CPU second on the same weights and sentences.
+
+    python benchmarks/decode.py --hf environments/hf/bin/python --ct2 environments/ct2/bin/python --output decode.json
+    python benchmarks/decode.py --tiny
+
+Every system is a process behind the protocol of peers/problem.py. They take turns, one request each, so that whatever
+else the machine does meets all of them alike. An engine whose interpreter is not given is left out. In float32 all
+must produce the same tokens, and the table says how many sentences were the same.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import platform
+import statistics
+import subprocess
+import sys
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+PEERS = Path(__file__).parent / "peers"
+ALONE = 8  # sentences of a round at batch 1, one after the other: a single one is too short to measure
+
+Answer = dict[str, Any]
+
+
+@dataclass
+class System:
+    """One engine in one setting, as a process that answers requests."""
+
+    name: str
+    command: list[str]
+    exact: bool  # float32: must produce what ours produces
+    settings: dict[str, object] = field(default_factory=dict)  # what it adds to every request
+    process: subprocess.Popen[str] | None = None
+
+    def ask(self, request: dict[str, object]) -> Answer:
+        if self.process is None:
+            environment = {**os.environ, "OMP_NUM_THREADS": os.environ.get("OMP_NUM_THREADS", "1")}
+            self.process = subprocess.Popen(
+                self.command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environment
+            )
+        assert self.process.stdin is not None and self.process.stdout is not None
+        print(json.dumps({**request, **self.settings}), file=self.process.stdin, flush=True)
+        line = self.process.stdout.readline()
+        if not line:
+            raise SystemExit(f"{self.name} ended with status {self.process.wait()}; its message stands above")
+        answer: Answer = json.loads(line)
+        return answer
+
+    def close(self) -> None:
+        if self.process is not None and self.process.stdin is not None:
+            self.process.stdin.close()
+            self.process.wait()
+
+
+def systems(options: argparse.Namespace) -> list[System]:
+    """Ours first; the others where their interpreter is given."""
+    threads = ["--threads", str(options.threads)]
+    ours = [sys.executable, str(PEERS / "ours.py"), *threads, "--device", options.device]
+    found = [
+        System(f"termweave, {precision}", [*ours, "--precision", precision], precision == "float32")
+        for precision in options.precisions
+    ]
+    if options.hf:
+        peer = [options.hf, str(PEERS / "hf.py"), *threads, "--device", options.device]
+        found.append(System("transformers, float32", peer, True))
+    if options.ct2 and options.device == "cpu":
+        for kind in ("float32", "int8"):
+            peer = [options.ct2, str(PEERS / "ct2.py"), *threads, "--compute-type", kind]
+            found.append(System(f"CTranslate2, {kind}", peer, kind == "float32"))
+    return found
+
+
+@dataclass
+class Measured:
+    """All rounds of one system at one batch size."""
+
+    system: str
+    batch: int
+    version: str = ""
+    speeds: list[float] = field(default_factory=list)  # sentences per CPU second, or per second on a GPU
+    same: int = 0  # sentences with the tokens of our float32
+    compared: int = 0
+
+    @property
+    def median(self) -> float:
+        return statistics.median(self.speeds)
+
+
+def measure(entries: list[System], batch: int, options: argparse.Namespace) -> list[Measured]:
+    """Interleaved rounds. The first answer of a process is slower and thrown away."""
+    request = {"batch": batch, "beam": options.beam, "length": options.length, "show": True}
+    request["rounds"] = options.alone if batch == 1 else 1
+    results = [Measured(entry.name, batch) for entry in entries]
+    for entry in entries:
+        entry.ask({**request, "rounds": 1, "seed": 1})
+    clock = "cpu_seconds" if options.device == "cpu" else "wall_seconds"
+    for number in range(options.rounds):
+        reference: list[list[int]] | None = None
+        for entry, result in zip(entries, results, strict=True):
+            answer = entry.ask({**request, "seed": 1000 * (number + 1)})
+            result.version = str(answer["version"])
+            result.speeds.append(answer["sentences"] / answer[clock])
+            reference = answer["outputs"] if reference is None else reference
+            result.compared += len(reference)
+            result.same += sum(a == b for a, b in zip(answer["outputs"], reference, strict=True))
+        speeds = ", ".join(f"{result.system} {result.speeds[-1]:.2f}" for result in results)
+        print(f"batch {batch}, round {number + 1}: {speeds}", file=sys.stderr, flush=True)
+    return results
+
+
+def table(results: list[list[Measured]], options: argparse.Namespace) -> str:
+    """A row for each system; each batch size has speed, its range, ours over theirs, and equal outputs."""
+    unit = "CPU second" if options.device == "cpu" else "second"
+    lines = [
+        f"Sentences per {unit}, median (range) of {options.rounds} interleaved rounds; beam {options.beam}, "
+        f"{options.length} tokens, {options.threads} thread(s); {processor()}",
+        "",
+        "| system |" + "".join(f" batch {rows[0].batch} | ours / theirs | same outputs |" for rows in results),
+        "|---|" + "---|---|---|" * len(results),
+    ]
+    for row in zip(*results, strict=True):
+        cells = [row[0].system]
+        for result, of_batch in zip(row, results, strict=True):
+            cells += [
+                f"{result.median:.2f} ({min(result.speeds):.2f}–{max(result.speeds):.2f})",
+                f"{of_batch[0].median / result.median:.2f}",
+                f"{result.same} of {result.compared}",
+            ]
+        lines.append("| " + " | ".join(cells) + " |")
+    return "\n".join(lines)
+
+
+def processor() -> str:
+    try:
+        lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
+        return next(line.partition(":")[2].strip() for line in lines if line.startswith("model name"))
+    except (OSError, StopIteration):
+        return platform.processor() or platform.machine()
+
+
+def check(entries: list[System], results: list[list[Measured]]) -> None:
+    """A system that computes something else has not been measured on the same problem."""
+    for rows in results:
+        for entry, result in zip(entries, rows, strict=True):
+            if entry.exact and result.same < result.compared:
+                different = result.compared - result.same
+                print(f"warning: {entry.name}, batch {result.batch}: {different} outputs differ", file=sys.stderr)
+
+
+def main() -> None:
+    options = parse_options()
+    entries = systems(options)
+    try:
+        results = [measure(entries, batch, options) for batch in options.batches]
+    finally:
+        for entry in entries:
+            entry.close()
+    check(entries, results)
+    print(table(results, options))
+    if options.output:
+        rows = [{**vars(result), "median": result.median} for batch in results for result in batch]
+        report = {"arguments": sys.argv[1:], "processor": processor(), "results": rows}
+        options.output.write_text(json.dumps(report, indent=1) + "\n", encoding="utf-8")
+
+
+def parse_options() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--hf", help="the interpreter of an environment with transformers")
+    parser.add_argument("--ct2", help="the interpreter of an environment with CTranslate2")
+    parser.add_argument("--precisions", nargs="+", default=["float32", "int8"], help="of ours")
+    parser.add_argument("--batches", nargs="+", type=int, default=[1, 32])
+    parser.add_argument("--beam", type=int, default=4)
+    parser.add_argument("--length", type=int, default=25)
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--threads", type=int, default=1)
+    parser.add_argument("--device", default="cpu", choices=["cpu", "cuda"])
+    parser.add_argument("--output", type=Path, help="write all rounds as JSON")
+    parser.add_argument("--tiny", action="store_true", help="does it run? two tiny rounds")
+    options = parser.parse_args()
+    options.alone = ALONE
+    if options.tiny:
+        options.batches, options.length, options.rounds, options.alone = [1, 2], 4, 2, 1
+    return options
+
+
+if __name__ == "__main__":
+    main()
