@@ -134,6 +134,7 @@ def evaluate_test_set(
             translations = translator.translate(
                 [row.source for row in rows],
                 [row.constraints if given else () for row in rows],
+                search="beam",
                 beam=4,
                 batch_tokens=batch_tokens,
             )

@@ -39,6 +39,9 @@ Overrides = Annotated[
 ]
 Device = Annotated[str, typer.Option(help="cpu, cuda, or auto for a GPU where there is one.")]
 Beam = Annotated[int, typer.Option(min=1, help="Hypotheses kept per sentence.")]
+SearchName = Annotated[
+    Literal["vdba", "beam"], typer.Option(help="vdba: constraints are guaranteed; beam: it is left to the model.")
+]
 
 
 @app.callback(invoke_without_command=True)
@@ -212,7 +215,18 @@ def translate(
     ] = False,
     output: Annotated[Path | None, typer.Option(help="Where to write; default: standard output.")] = None,
     direction: Annotated[str | None, typer.Option(help="Such as de-en, if the model has several.")] = None,
+    search: SearchName = "vdba",
     beam: Beam = 4,
+    nbest: Annotated[int, typer.Option(min=1, help="Translations a sentence, best first.")] = 1,
+    ordered: Annotated[
+        bool, typer.Option("--ordered", help="Constraints must come in the order they are given.")
+    ] = False,
+    forbid: Annotated[
+        list[str] | None, typer.Option(metavar="PHRASE", help="Must stand in no translation; may repeat.")
+    ] = None,
+    as_json: Annotated[
+        bool, typer.Option("--json", help="A JSON object a sentence: output, score, where each constraint stands.")
+    ] = False,
     batch_tokens: Annotated[int, typer.Option(min=1, help="Source subwords translated at once.")] = 4096,
     device: Device = "auto",
 ) -> None:
@@ -222,9 +236,11 @@ def translate(
 
     `echo 'der Lehrer kauft ein Haus' | termweave translate MODEL --term Haus=building`
 
-    `termweave translate MODEL --set hard.jsonl --output hard.out`
+    `echo 'der Lehrer kauft ein Haus' | termweave translate MODEL --forbid house --nbest 2 --json`
+
+    `termweave translate MODEL --set hard.jsonl --search beam --output hard.out`
     """
-    from termweave.decoding.requests import add_terms, parse_term, read_requests
+    from termweave.decoding.requests import add_terms, as_record, parse_term, read_requests
     from termweave.decoding.translator import Translator
 
     if term and no_constraints:
@@ -242,9 +258,22 @@ def translate(
             soft_wrap=True,
         )
     results = translator.translate(
-        sentences, wanted, direction=direction, beam=beam, batch_tokens=batch_tokens, progress=True
+        sentences,
+        wanted,
+        direction=direction,
+        search=search,
+        beam=beam,
+        nbest=nbest,
+        ordered=ordered,
+        forbidden=forbid or (),
+        batch_tokens=batch_tokens,
+        progress=True,
     )
-    _write_lines([result.text for result in results], output)
+    if as_json:
+        lines = [as_record(result, own) for result, own in zip(results, wanted, strict=True)]
+    else:
+        lines = [each.text for result in results for each in (result, *result.others)]
+    _write_lines(lines, output)
 
 
 @app.command()
@@ -257,6 +286,7 @@ def evaluate(
         bool, typer.Option("--no-constraints", help="Translate without the constraints.")
     ] = False,
     save: Annotated[Path | None, typer.Option(help="Write the translations here as well.")] = None,
+    search: SearchName = "vdba",
     beam: Beam = 4,
     batch_tokens: Annotated[int, typer.Option(min=1, help="Source subwords translated at once.")] = 4096,
     device: Device = "auto",
@@ -267,6 +297,8 @@ def evaluate(
     Examples:
 
     `termweave evaluate hard.jsonl --model runs/toy/model/stage2/final`
+
+    `termweave evaluate hard.jsonl --model runs/toy/model/stage2/final --search beam` for the model by itself
 
     `termweave evaluate hard.jsonl --hypotheses hard.out --languages de-en --json`
     """
@@ -279,6 +311,7 @@ def evaluate(
         languages=languages,
         with_constraints=not no_constraints,
         save=save,
+        search=search,
         beam=beam,
         batch_tokens=batch_tokens,
         device=device,

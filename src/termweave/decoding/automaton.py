@@ -44,6 +44,7 @@ class Demands:
     required: tuple[Requirement, ...] = ()
     forbidden: tuple[Phrase, ...] = ()
     ordered: bool = False  # the requirements must be fulfilled in their order
+    never: tuple[int, ...] = ()  # tokens that must not be used at all
 
 
 @dataclass(frozen=True)
@@ -74,12 +75,15 @@ class Automaton:
     inner_start: Tensor  # (vocabulary,)
     vocabulary_open_end: Tensor  # (vocabulary,)
     forbids: bool  # is anything forbidden in this batch?
+    never: Tensor | None  # (batch, vocabulary) tokens that must not be used at all, if there are any
 
     def map(self, function: Callable[[Tensor], Tensor]) -> Automaton:
         """A copy with a function applied to every table of the batch, not to those of the vocabulary."""
         shared = ("inner_start", "vocabulary_open_end", "forbids")
         changed: dict[str, Any] = {
-            entry.name: function(getattr(self, entry.name)) for entry in fields(self) if entry.name not in shared
+            entry.name: function(table)
+            for entry in fields(self)
+            if entry.name not in shared and (table := getattr(self, entry.name)) is not None
         }
         return replace(self, **changed)
 
@@ -165,10 +169,20 @@ def compile_automaton(demands: Sequence[Demands], joins: WordJoins) -> Automaton
         inner_start=torch.from_numpy(joins.inner_start),
         vocabulary_open_end=torch.from_numpy(joins.open_end),
         forbids=any(own.forbidden for own in demands),
+        never=_never_used(demands, len(joins.open_end)),
     )
     # Shared beginnings need fewer nodes than was feared.
     kept: dict[str, Any] = {name: tensors[name][:, :used] for name in _NODE_TABLES}
     return replace(automaton, **kept)
+
+
+def _never_used(demands: Sequence[Demands], vocabulary: int) -> Tensor | None:
+    if not any(own.never for own in demands):
+        return None
+    never = torch.zeros(len(demands), vocabulary, dtype=torch.bool)
+    for index, own in enumerate(demands):
+        never[index, list(own.never)] = True
+    return never
 
 
 _NODE_TABLES = ("next_node", "open_end", "completes", "lowest", "forbidden", "gains", "inner_gains")

@@ -41,6 +41,7 @@ class SearchOptions:
     beam: int = 4  # hypotheses kept per sentence
     length_penalty: float = 1.0  # scores are divided by length to this power
     max_length: int = 256  # longest output, in subwords
+    free: int = 0  # with constraints: so many hypotheses are kept for their score alone, however much they have met
     cut: bool = False  # at its limit an output is cut off, instead of being made to end
 
 
@@ -104,8 +105,8 @@ def beam_search(
     results: list[list[Hypothesis]] = [[] for _ in range(len(limits))]
     while True:
         scores = _extend(model, state)
-        _close_ends(state, scores, marks)
-        candidates, places = _candidates(state, scores, marks, options)
+        wished = _close_ends(state, scores, marks)
+        candidates, places = _candidates(state, scores, wished, marks, options)
         _collect_finished(state, candidates, marks, options)
         _keep_best(state, candidates, places, marks)
         done = _done(state, options)
@@ -151,36 +152,46 @@ def _extend(model: Transformer, state: BeamState) -> Scores:
     return scores
 
 
-def _close_ends(state: BeamState, scores: Scores, marks: Marks) -> None:
-    """No hypothesis may end before it has met its constraints, or with something forbidden."""
+def _close_ends(state: BeamState, scores: Scores, marks: Marks) -> Tensor:
+    """No hypothesis may end before it has met its constraints, or with something forbidden.
+
+    Returns the scores of the ends that were closed, (batch, beam), −inf where none was.
+    """
     if state.automaton is None or state.place is None:
-        return
+        return scores.offset
     automaton, nodes = state.automaton, state.place.nodes
     may_end = automaton.may_end(nodes, state.place.bits)
-    scores.values[:, :, marks.end] = scores.values[:, :, marks.end].masked_fill(~may_end, IMPOSSIBLE)
+    ends = scores.values[:, :, marks.end].clone()
+    scores.values[:, :, marks.end] = ends.masked_fill(~may_end, IMPOSSIBLE)
     if automaton.forbids:  # a word that is forbidden as it stands must go on
         stuck = automaton.look_up(automaton.forbidden, nodes)
         scores.values.masked_fill_(stuck.unsqueeze(2) & ~automaton.inner_start, IMPOSSIBLE)
+    if automaton.never is not None:
+        scores.values.masked_fill_(automaton.never.unsqueeze(1), IMPOSSIBLE)
+    return ends.masked_fill(may_end, IMPOSSIBLE)
 
 
 def _candidates(
-    state: BeamState, scores: Scores, marks: Marks, options: SearchOptions
+    state: BeamState, scores: Scores, wished: Tensor, marks: Marks, options: SearchOptions
 ) -> tuple[Candidates, Place | None]:
     """The best 2 · beam continuations of each sentence: enough to keep `beam` of them even if all of them can end."""
     count = 2 * options.beam
     best, places = best_candidates(scores, state.scores, count), None
     if state.automaton is not None and state.place is not None:
         tokens = F.pad(state.automaton.tokens, (0, 1), value=marks.end)
+        own_best = best_of_each(scores, state.scores)
         best, places = choose_by_bank(
             state.automaton,
             state.place,
             best,
-            best_of_each(scores, state.scores),
+            own_best,
             tokens,
             scores_of(scores, state.scores, tokens),
+            wants_end=wished + scores.offset + state.scores > own_best.scores,
             room=state.limits - state.step,
             end=marks.end,
             count=count,
+            free=options.free,
         )
     if state.step <= state.earliest:
         return best, places

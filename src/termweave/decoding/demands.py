@@ -29,8 +29,7 @@ class Wishes:
     required: tuple[Constraint, ...] = ()
     forbidden: tuple[str, ...] = ()
     ordered: bool = False
-    # Tokens of earlier attempts that spelled something forbidden in an unusual way.
-    forbidden_tokens: tuple[Phrase, ...] = ()
+    never: tuple[int, ...] = ()  # tokens that spelled something forbidden, in an unusual way, in earlier attempts
 
     def __bool__(self) -> bool:
         return bool(self.required or self.forbidden)
@@ -51,7 +50,7 @@ def make_demands(wishes: Wishes, subwords: Subwords, strict: bool = False) -> De
     counted = [(targets, 1) for targets in wanted] if wishes.ordered else list(Counter(wanted).items())
     required = tuple(Requirement(_all_spellings(targets, subwords, strict), times) for targets, times in counted)
     forbidden = [spelling for text in wishes.forbidden for spelling in _spellings(normalise(text), subwords, False)]
-    return Demands(required, (*dict.fromkeys(forbidden), *wishes.forbidden_tokens), wishes.ordered)
+    return Demands(required, tuple(dict.fromkeys(forbidden)), wishes.ordered, wishes.never)
 
 
 def _targets(constraint: Constraint) -> tuple[str, ...]:
@@ -128,17 +127,24 @@ def locate(text: str, constraints: Sequence[Constraint], language: str) -> tuple
     return tuple(found)
 
 
-def spelled_otherwise(tokens: Sequence[int], wishes: Wishes, language: str, subwords: Subwords) -> tuple[Phrase, ...]:
-    """The shortest runs of tokens by which an output spells something forbidden."""
+def spelled_otherwise(tokens: Sequence[int], wishes: Wishes, language: str, subwords: Subwords) -> tuple[int, ...]:
+    """Tokens by which an output spells something forbidden, one for each phrase: without them it cannot any more."""
+    required = make_demands(wishes, subwords).required
+    needed = {token for item in required for phrase in item.alternatives for token in phrase}
     found = []
     for text in wishes.forbidden:
         phrase = comparable(text, language)
-        if not count_occurrences(comparable(subwords.decode(tokens), language), phrase):
-            continue
-        runs = (
-            tuple(tokens[start : start + length])
-            for length in range(1, len(tokens) + 1)
-            for start in range(len(tokens) - length + 1)
-        )
-        found.append(next(run for run in runs if count_occurrences(comparable(subwords.decode(run), language), phrase)))
+        if count_occurrences(comparable(subwords.decode(tokens), language), phrase):
+            run = _shortest_run(tokens, phrase, language, subwords)
+            found.append(next((token for token in reversed(run) if token not in needed), run[-1]))
     return tuple(found)
+
+
+def _shortest_run(tokens: Sequence[int], phrase: Sequence[str], language: str, subwords: Subwords) -> Sequence[int]:
+    """The fewest neighbouring tokens that spell a phrase."""
+    runs = (
+        tokens[start : start + length]
+        for length in range(1, len(tokens) + 1)
+        for start in range(len(tokens) - length + 1)
+    )
+    return next(run for run in runs if count_occurrences(comparable(subwords.decode(run), language), phrase))

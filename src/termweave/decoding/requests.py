@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import json
 import sys
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 from termweave.constraints.constraint import Constraint
 from termweave.constraints.evaluation_sets import read_constraint_set
 from termweave.constraints.occurrences import comparable, count_occurrences
 from termweave.data.readers import read_lines
+from termweave.decoding.translator import Translation
 from termweave.errors import ConfigError, DataError
 
 
@@ -55,6 +58,25 @@ def parse_term(term: str) -> Constraint:
     if not separator:
         raise ConfigError(f"--term {term!r}: write it as SOURCE=TARGET, for example --term 'Haus=building'")
     return Constraint(source.strip(), target.strip())
+
+
+def as_record(translation: Translation, constraints: Sequence[Constraint]) -> str:
+    """One line of JSON: the output, its score, and where each constraint stands in it, in characters."""
+    record = _fields(translation, constraints)
+    if translation.others:
+        record["others"] = [_fields(other, constraints) for other in translation.others]
+    return json.dumps(record, ensure_ascii=False)
+
+
+def _fields(translation: Translation, constraints: Sequence[Constraint]) -> dict[str, Any]:
+    return {
+        "output": translation.text,
+        "score": round(translation.score, 4),
+        "constraints": [
+            {"source": constraint.source, "target": constraint.target, "span": None if span is None else list(span)}
+            for constraint, span in zip(constraints, translation.spans, strict=True)
+        ],
+    }
 
 
 def _standard_input() -> list[str]:

@@ -29,7 +29,7 @@ from termweave.model.transformer import POSITIONS
 from termweave.progress import progress_bar
 from termweave.text.words import Span, normalise
 
-ATTEMPTS = 5  # searches of a sentence whose text does not keep what was wished for
+ATTEMPTS = 20  # searches of a sentence whose text does not keep what was wished for
 LENGTH_FACTOR, LENGTH_EXTRA = 2, 20  # an output may have so many times the source's subwords, and so many more
 
 
@@ -110,7 +110,9 @@ class Translator:
         wishes = [Wishes(tuple(own), tuple(forbidden), ordered) if search == "vdba" else Wishes() for own in wanted]
         pairs = zip(sentences, wanted, wishes, strict=True)
         requests = [self._request(index, *row, direction) for index, row in enumerate(pairs)]
-        options = SearchOptions(beam, length_penalty, max_length=POSITIONS - 2)
+        # A plain model meets constraints only where it must, so all of its places go by what was met.
+        free = (beam + 1) // 2 if self.takes_constraints else 0
+        options = SearchOptions(beam, length_penalty, max_length=POSITIONS - 2, free=free)
         results = [Translation("", 0.0)] * len(requests)
         with progress_bar("translating", len(requests)) if progress else _no_progress() as advance:
             for batch in _batches([request for request in requests if request.source], batch_tokens):
@@ -129,6 +131,9 @@ class Translator:
             raise ConstraintError(
                 f"there are {len(sentences)} sentences but constraints for {len(constraints)}; give one list a sentence"
             )
+        for index, own in enumerate(constraints):
+            if isinstance(own, Constraint):
+                raise ConstraintError(f"sentence {index + 1}: give one list of constraints a sentence, [[…], […]]")
         if any(constraints) and search == "beam" and not self.takes_constraints:
             raise ConstraintError(
                 "this model takes no constraints (it is of stage 1, or vanilla); use a model of stage 2, or the search "
@@ -143,8 +148,6 @@ class Translator:
         source = self.subwords.encode(normalise(sentence))
         if len(source) > POSITIONS - 2:
             raise DataError(f"{where} has {len(source)} subwords, the limit is {POSITIONS - 2}; split it first")
-        if isinstance(constraints, Constraint):
-            raise ConstraintError(f"{where}: give one list of constraints a sentence, [[…], […]]")
         pairs = []
         for constraint in constraints:
             if not isinstance(constraint, Constraint):
@@ -170,7 +173,8 @@ class Translator:
         language = self._language(direction)
         for attempt in range(ATTEMPTS):
             again = []
-            for request, hypotheses in zip(batch, self._search(batch, direction, options, attempt > 0), strict=True):
+            strict = attempt > 0 and any(request.wishes.required for request in batch)
+            for request, hypotheses in zip(batch, self._search(batch, direction, options, strict), strict=True):
                 kept = [
                     hypothesis
                     for hypothesis in hypotheses
@@ -184,17 +188,16 @@ class Translator:
                 return
             batch = again
         raise ConstraintError(
-            f"sentence {batch[0].index + 1}: no output was found that keeps {batch[0].wishes}; "
-            "ask for less, or allow a larger beam"
+            f"sentence {batch[0].index + 1}: no output was found that keeps to what is required and forbidden; "
+            "forbid less, or allow a larger beam"
         )
 
     def _amended(self, request: _Request, hypotheses: list[Hypothesis], language: str) -> _Request:
-        """The request with what its outputs spelled in an unusual way forbidden too."""
-        wishes = request.wishes
+        """The request without the tokens by which its outputs spelled something forbidden."""
+        never = list(request.wishes.never)
         for hypothesis in hypotheses:
-            more = spelled_otherwise(hypothesis.tokens, wishes, language, self.subwords)
-            wishes = replace(wishes, forbidden_tokens=tuple(dict.fromkeys((*wishes.forbidden_tokens, *more))))
-        return replace(request, wishes=wishes)
+            never += spelled_otherwise(hypothesis.tokens, request.wishes, language, self.subwords)
+        return replace(request, wishes=replace(request.wishes, never=tuple(dict.fromkeys(never))))
 
     def _translation(self, request: _Request, found: list[Hypothesis], direction: str | None) -> Translation:
         language = self._language(direction)

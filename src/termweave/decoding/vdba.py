@@ -2,9 +2,11 @@
 
 After Hu et al. (2019). The candidates of a sentence are its best continuations, each hypothesis' own best, and every
 token of a constraint and the end after every hypothesis: so there is always one that leads to the goal. They fall into
-banks by how many constraint tokens are still missing, and the places go round: the best of each bank first, from the
-fullest bank down, then the second best, and so on. Nothing here loops over sentences, hypotheses or constraints, so the
-number of tensor operations is the same for every batch.
+banks by how many constraint tokens are still missing. Some places are free: they go to the best of all, whatever their
+bank, for a model that knows its constraints meets them in its own good time. The others go round: the best of each bank
+first, from the fullest bank down, then the second best, and so on. A hypothesis that would rather end, with something
+still missing, must go on with that. Nothing here loops over sentences, hypotheses or constraints, so the number of
+tensor operations is the same for every batch.
 """
 
 from __future__ import annotations
@@ -16,6 +18,8 @@ from torch import Tensor
 
 from termweave.decoding.automaton import Automaton
 from termweave.decoding.candidates import IMPOSSIBLE, Candidates
+
+FREE = 2**30  # the bank of what needs none
 
 
 @dataclass(frozen=True)
@@ -44,15 +48,19 @@ def choose_by_bank(
     own_best: Candidates,  # of each hypothesis
     tokens: Tensor,  # (batch, columns) those of the constraints and the end mark; −1 for none
     token_scores: Tensor,  # (batch, beam, columns) after every hypothesis
+    wants_end: Tensor,  # (batch, beam) would rather end, but must not yet
     room: Tensor,  # (batch,) tokens that still fit behind the candidates
     end: int,
     count: int,
+    free: int,  # places that go by score alone
 ) -> tuple[Candidates, Place]:
     """`count` candidates in the order of preference, and where they stand."""
     candidates = _all_candidates(best, own_best, tokens, token_scores)
     after, missing, impossible = _follow(automaton, place, candidates, room, end)
+    idle = missing >= automaton.missing(place.nodes, place.bits).gather(1, candidates.parents)
+    impossible = impossible | (wants_end.gather(1, candidates.parents) & idle)
     scores = candidates.scores.masked_fill(impossible, IMPOSSIBLE)
-    chosen = allocate(scores, -missing, count)
+    chosen = allocate(scores, -missing, count, free)
     return Candidates(
         scores.gather(1, chosen), candidates.parents.gather(1, chosen), candidates.tokens.gather(1, chosen)
     ), after.gather(chosen)
@@ -90,16 +98,18 @@ def _follow(
     return Place(nodes, bits), missing, (banned & ~ends) | (missing > room.unsqueeze(1))
 
 
-def allocate(scores: Tensor, banks: Tensor, count: int) -> Tensor:
-    """(batch, n) → indices (batch, count): the best of each bank, fullest bank first, then the second best, …"""
+def allocate(scores: Tensor, banks: Tensor, count: int, free: int) -> Tensor:
+    """(batch, n) → indices (batch, count): the `free` best of all, then the best of each bank, fullest first, …"""
     by_score = scores.argsort(dim=1, descending=True, stable=True)
-    by_bank = banks.gather(1, by_score).argsort(dim=1, descending=True, stable=True)
-    order = by_score.gather(1, by_bank)
-    sorted_banks = banks.gather(1, order)
-    place = torch.arange(order.shape[1], device=order.device).expand(order.shape)
+    place = torch.arange(scores.shape[1], device=scores.device).expand(scores.shape)
+    banks = banks.gather(1, by_score).masked_fill(place < free, FREE)
+    by_bank = banks.argsort(dim=1, descending=True, stable=True)
+    sorted_banks = banks.gather(1, by_bank)
     begins = torch.ones_like(sorted_banks, dtype=torch.bool)
     begins[:, 1:] = sorted_banks[:, 1:] != sorted_banks[:, :-1]
     rank = place - torch.where(begins, place, 0).cummax(dim=1).values
-    rank = torch.where(scores.gather(1, order) == IMPOSSIBLE, order.shape[1], rank)
+    order = by_score.gather(1, by_bank)
+    rank = torch.where(sorted_banks == FREE, -1, rank)
+    rank = torch.where(scores.gather(1, order) == IMPOSSIBLE, scores.shape[1], rank)
     # `order` goes from the fullest bank down, so a stable sort by rank keeps that among equals.
     return order.gather(1, rank.argsort(dim=1, stable=True)[:, :count])

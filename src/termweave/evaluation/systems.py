@@ -6,7 +6,7 @@ from pathlib import Path
 
 from termweave import storage
 from termweave.constraints.evaluation_sets import read_constraint_set
-from termweave.decoding.translator import Translator
+from termweave.decoding.translator import Search, Translator
 from termweave.errors import ConfigError
 from termweave.evaluation.scores import Scores, evaluate, evaluate_files
 
@@ -19,6 +19,7 @@ def evaluate_system(
     languages: str | None = None,
     with_constraints: bool = True,
     save: Path | None = None,
+    search: Search = "vdba",
     beam: int = 4,
     batch_tokens: int = 4096,
     device: str = "auto",
@@ -39,6 +40,7 @@ def evaluate_system(
         [sentence.source for sentence in sentences],
         [sentence.constraints if with_constraints else () for sentence in sentences],
         direction=direction,
+        search=search,
         beam=beam,
         batch_tokens=batch_tokens,
         progress=True,
@@ -50,7 +52,7 @@ def evaluate_system(
         "model": "/".join(model.parts[-3:]),
         "set": constraint_set.name,
         "constraints": "given" if with_constraints else "withheld",
-        "search": "beam",
+        "search": search,
         "beam": str(beam),
     }
     return evaluate(outputs, sentences, direction.partition("-")[2], provenance)

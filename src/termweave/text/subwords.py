@@ -175,10 +175,8 @@ class Subwords:
 
     def encode_attached(self, text: str) -> list[int] | None:
         """The ids of `text` as it stands right behind an opening bracket; None if they cannot be told apart from it."""
-        ids = self.encode(f"({text}")
-        if not ids or self._processor.id_to_piece(ids[0]) != f"{_SPACE_MARK}(":
-            return None
-        return ids[1:] or None
+        bracket, ids = self.encode("("), self.encode(f"({text}")
+        return ids[len(bracket) :] if ids[: len(bracket)] == bracket else None
 
     @functools.cached_property
     def ends_inside_word(self) -> npt.NDArray[np.bool_]:
@@ -191,12 +189,15 @@ class Subwords:
         return np.array([self._is_word_character(index, 0) for index in range(self.size)])
 
     def _is_word_character(self, index: int, place: int) -> bool:
-        if self._processor.is_byte(index):
-            return True  # of what character, only its neighbours know: the careful answer
         piece = self._processor.id_to_piece(index)
         if index in self._special or not piece:
             return False
         character = piece[place]
+        if self._processor.is_byte(index):
+            code = int(piece[3:5], 16)  # <0x5B>
+            if code >= 0x80:
+                return True  # of what character, only its neighbours know: the careful answer
+            character = chr(code)
         wide = unicodedata.east_asian_width(character) in {"W", "F"}
         return not wide and (character.isalnum() or unicodedata.category(character).startswith("M"))
 

@@ -66,6 +66,7 @@ class Validator:
                 [sentence.source for sentence in self.sentences],
                 constraints,
                 direction=self.directions[0],
+                search="beam",  # what the model does by itself is what training can mend
                 beam=self.config.beam,
             )
             language = self.directions[0].split("-")[1]

@@ -1,0 +1,166 @@
+"""From wishes in text to demands in tokens, and the promise kept on the text, with a model that knows nothing."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from termweave import Constraint, Translator
+from termweave.constraints.occurrences import comparable, count_occurrences
+from termweave.decoding.automaton import Requirement
+from termweave.decoding.demands import (
+    Wishes,
+    is_kept,
+    locate,
+    make_demands,
+    require_possible,
+    spelled_otherwise,
+    word_joins,
+)
+from termweave.errors import ConfigError, ConstraintError
+from termweave.text.subwords import Subwords
+
+HOUSE = Constraint("Haus", "house")
+WORDS = st.sampled_from(
+    ["house", "don't", "Europe's", "3.5", "C++", "(river)", "re-use", "Mühle", "日本", "a", "old mill"]
+)
+
+
+@pytest.fixture(scope="module")
+def subwords(tokenizer) -> Subwords:
+    return Subwords.load(tokenizer)
+
+
+@pytest.fixture(scope="module")
+def translator(make_folder) -> Translator:
+    return Translator.load(make_folder("de-en"), "cpu")
+
+
+def test_a_phrase_is_spelled_with_and_without_a_space(subwords):
+    demands = make_demands(Wishes((HOUSE,)), subwords)
+    spaced, attached = demands.required[0].alternatives
+    assert subwords.decode(spaced) == subwords.decode(attached) == "house"
+    assert subwords.starts_word(spaced)[0]
+    assert not subwords.starts_word(attached)[0]
+    assert make_demands(Wishes((HOUSE,)), subwords, strict=True).required == (Requirement((spaced,)),)
+
+
+def test_equal_constraints_are_counted_and_ordered_ones_are_not(subwords):
+    assert [item.times for item in make_demands(Wishes((HOUSE, HOUSE)), subwords).required] == [2]
+    assert [item.times for item in make_demands(Wishes((HOUSE, HOUSE), ordered=True), subwords).required] == [1, 1]
+
+
+def test_alternatives_are_one_requirement(subwords):
+    demands = make_demands(Wishes((Constraint("Haus", "house", ("mill", "river")),)), subwords)
+    assert {subwords.decode(phrase) for phrase in demands.required[0].alternatives} == {"house", "mill", "river"}
+
+
+def test_words_join_at_letters_and_digits_or_everywhere_but_at_spaces(subwords):
+    usual, strict = word_joins(subwords), word_joins(subwords, strict=True)
+    bracket = subwords.encode("(")[-1]
+    letter = subwords.encode("house")[-1]
+    assert usual.open_end[letter] and not usual.open_end[bracket]
+    assert strict.open_end[bracket]
+    assert strict.inner_start.sum() + subwords.starts_word(range(subwords.size)).sum() == subwords.size
+
+
+@pytest.mark.parametrize(
+    ("text", "kept"),
+    [("a house .", True), ("a housekeeper", False), ("(house)", True), ("House", False), ("a house's door", True)],
+)
+def test_the_text_decides(text, kept):
+    assert is_kept(text, Wishes((HOUSE,)), "en") is kept
+
+
+def test_twice_means_twice_and_forbidden_means_nowhere():
+    assert not is_kept("a house", Wishes((HOUSE, HOUSE)), "en")
+    assert is_kept("house by house", Wishes((HOUSE, HOUSE)), "en")
+    assert not is_kept("a house", Wishes(forbidden=("house",)), "en")
+    assert is_kept("a housekeeper", Wishes(forbidden=("house",)), "en")
+
+
+def test_locate_gives_characters():
+    mill = Constraint("Mühle", "mill", ("mills",))
+    assert locate("house, (house) mills", [HOUSE, mill, HOUSE, HOUSE], "en") == ((0, 5), (15, 20), (8, 13), None)
+
+
+@pytest.mark.parametrize(
+    ("wishes", "complaint"),
+    [
+        (Wishes((HOUSE,), ("house",)), "'house' is forbidden, but 'house' is required"),
+        (Wishes((Constraint("Haus", "old house"),), ("house",)), "contains it"),
+        (Wishes((Constraint("x", "\u200b\u200b a" * 1),) * 40), "40 subwords together"),
+        (Wishes(forbidden=(" ",)), "needs a visible character"),
+    ],
+)
+def test_the_impossible_is_refused(subwords, wishes, complaint):
+    with pytest.raises(ConstraintError, match=complaint):
+        require_possible(wishes, "en", 30, subwords, "sentence 1")
+
+
+def test_a_forbidden_phrase_may_stand_inside_one_of_several_alternatives(subwords):
+    require_possible(Wishes((Constraint("x", "old house", ("mill",)),), ("house",)), "en", 30, subwords, "sentence 1")
+
+
+def test_unusual_spellings_are_found(subwords):
+    letters = subwords.encode_batch(["h o u s e"])[0]
+    pieces = [token for token in letters if subwords.decode([token])]
+    runs = spelled_otherwise(pieces, Wishes(forbidden=(subwords.decode(pieces),)), "en", subwords)
+    assert runs and set(runs) <= set(pieces)
+    assert spelled_otherwise(pieces, Wishes(forbidden=("mill",)), "en", subwords) == ()
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.lists(WORDS, min_size=1, max_size=3), st.integers(1, 4))
+def test_every_constraint_stands_in_the_text(translator, targets, beam):
+    """Apostrophes, decimal points, hyphens, brackets, other scripts: whatever the model, the words are there."""
+    constraints = [Constraint("Haus", target) for target in targets]
+    result = translator.translate(["ein Haus am Fluss"], [constraints], beam=beam)[0]
+    words = comparable(result.text, "en")
+    for target in targets:
+        assert count_occurrences(words, comparable(target, "en")) >= targets.count(target)
+    assert None not in result.spans
+    for constraint, span in zip(constraints, result.spans, strict=True):
+        assert comparable(result.text[slice(*span)], "en") == comparable(constraint.target, "en")
+
+
+@settings(max_examples=20, deadline=None)
+@given(st.integers(1, 4))
+def test_what_is_forbidden_stands_nowhere(translator, beam):
+    """The words of the plain output are forbidden one by one, as often as new ones come."""
+    forbidden: list[str] = []
+    for _ in range(4):
+        text = translator.translate(["ein Haus am Fluss"], beam=beam, forbidden=forbidden)[0].text
+        words = comparable(text, "en")
+        assert not any(count_occurrences(words, comparable(phrase, "en")) for phrase in forbidden)
+        forbidden += [word for word in words if word not in forbidden][:2]
+
+
+def test_constraints_in_order(translator):
+    targets = ["river", "mill", "house"]
+    constraints = [Constraint("Haus", target) for target in targets]
+    result = translator.translate(["ein Haus am Fluss"], [constraints], ordered=True)[0]
+    starts = [span[0] for span in result.spans if span]
+    assert starts == sorted(starts)
+    assert len(starts) == 3
+
+
+def test_the_next_best_keep_the_constraints_too(translator):
+    result = translator.translate(["ein Haus am Fluss"], [[HOUSE]], beam=4, nbest=3)[0]
+    assert len(result.others) == 2
+    assert all(is_kept(each.text, Wishes((HOUSE,)), "en") for each in (result, *result.others))
+    assert result.score >= result.others[0].score >= result.others[1].score
+
+
+def test_wishes_that_need_the_guaranteed_search(translator):
+    with pytest.raises(ConfigError, match="--search vdba"):
+        translator.translate(["a"], search="beam", forbidden=["x"])
+    with pytest.raises(ConfigError, match="nbest"):
+        translator.translate(["a"], nbest=5)
+    with pytest.raises(ConfigError, match="must be vdba or beam"):
+        translator.translate(["a"], search="magic")
+    with pytest.raises(ConfigError, match="list of phrases"):
+        translator.translate(["a"], forbidden="x")
+    with pytest.raises(ConstraintError, match="is empty, but has constraints"):
+        translator.translate([""], [[HOUSE]])
