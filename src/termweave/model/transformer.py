@@ -18,6 +18,7 @@ from termweave.model.cache import SelfAttentionCache
 from termweave.model.coverage import Progress
 from termweave.model.layers import DecoderLayer, EncoderLayer, sinusoidal_positions
 from termweave.model.output import OutputMemory, Scores, output_layer
+from termweave.model.products import linear
 from termweave.model.vectors import Adapters, ConstraintMemory, ConstraintVectors, key_value_projections
 
 POSITIONS = 1024  # longest sentence, in subwords
@@ -193,7 +194,7 @@ class Transformer(nn.Module):
             return self.output.over_vocabulary(states.float(), model, output, prefix)
 
     def _logits(self, states: Tensor) -> Tensor:
-        return F.linear(states, self.embedding.to(states.dtype)).float()
+        return linear(states, self.embedding.to(states.dtype)).float()
 
 
 def _final_norm(config: ModelConfig) -> nn.Module:
