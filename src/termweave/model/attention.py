@@ -11,7 +11,7 @@ from typing import NamedTuple
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from termweave.model.products import Linear, linear
+from termweave.model.products import Linear
 
 
 class KeysValues(NamedTuple):
@@ -44,11 +44,11 @@ class MultiHeadAttention(nn.Module):
         return states.view(batch, length, self.heads, dimension // self.heads).transpose(1, 2)
 
     def queries(self, states: Tensor) -> Tensor:
-        return self.split(linear(states, self.input.weight[: self.dimension], self.input.bias[: self.dimension]))
+        return self.split(self.input.part(states, 0, self.dimension))
 
     def project(self, states: Tensor) -> KeysValues:
         """Keys and values of `states` (batch, length, d)."""
-        both = linear(states, self.input.weight[self.dimension :], self.input.bias[self.dimension :])
+        both = self.input.part(states, self.dimension, 3 * self.dimension)
         keys, values = both.chunk(2, dim=-1)
         return KeysValues(self.split(keys), self.split(values))
 

@@ -153,7 +153,7 @@ class PaperOutput(OutputLayer):
         memory = super().remember(constraints, vectors, embedding)
         if self.training:  # the loss needs the gate at the reference alone
             return memory
-        return replace(memory, token_gate=self.token_part(embedding))
+        return replace(memory, token_gate=self.token_part(embedding.to(self.gate.weight)))
 
     def _mix_at_reference(
         self, states: Tensor, model: Tensor, target: Tensor, memory: OutputMemory, embedding: Tensor

@@ -38,3 +38,7 @@ class Linear(nn.Linear):
 
     def forward(self, states: Tensor) -> Tensor:
         return linear(states, self.weight, self.bias)
+
+    def part(self, states: Tensor, start: int, stop: int) -> Tensor:
+        """Some of the outputs, (…, stop − start)."""
+        return linear(states, self.weight[start:stop], self.bias[start:stop])
