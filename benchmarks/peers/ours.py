@@ -86,6 +86,7 @@ class Engine:
     def __init__(self, device: str, precision: str) -> None:
         self.device = torch.device(device)
         self.model = build_model().to(self.device)
+        self.model.use_precision(precision)
         self.calls = 0
         self._step = self.model.step
         self.model.step = self._count  # type: ignore[method-assign]

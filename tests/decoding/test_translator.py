@@ -131,3 +131,16 @@ def test_loading_what_is_no_model(tmp_path, make_folder):
 def test_special_tokens_never_show(both_ways):
     for result in both_ways.translate(SENTENCES, direction="en-de", beam=8):
         assert not any(mark in result.text for mark in ("<2de>", "<2en>", "<s>", "</s>", "<pad>"))
+
+
+@pytest.mark.parametrize("precision", ["float32", "bfloat16", "int8"])
+def test_every_precision_translates(make_folder, translator, precision):
+    other = Translator.load(make_folder("de-en"), "cpu", precision)
+    results = other.translate(SENTENCES, [[], HOUSE, [], [], HOUSE])
+    exact = translator.translate(SENTENCES, [[], HOUSE, [], [], HOUSE])
+    assert [result.score for result in results] == pytest.approx([result.score for result in exact], abs=0.3)
+
+
+def test_a_precision_nobody_knows(make_folder):
+    with pytest.raises(ConfigError, match="unknown precision 'int4'; use one of: float32, bfloat16, int8"):
+        Translator.load(make_folder("de-en"), "cpu", "int4")

@@ -11,6 +11,8 @@ from typing import NamedTuple
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from termweave.model.products import Linear
+
 
 class KeysValues(NamedTuple):
     """Projected keys and values, each (batch, heads, length, d / heads)."""
@@ -26,8 +28,8 @@ class MultiHeadAttention(nn.Module):
         super().__init__()
         self.dimension = dimension
         self.heads = heads
-        self.input = nn.Linear(dimension, 3 * dimension)  # rows: queries, keys, values
-        self.output = nn.Linear(dimension, dimension)
+        self.input = Linear(dimension, 3 * dimension)  # rows: queries, keys, values
+        self.output = Linear(dimension, dimension)
 
     def initialise(self) -> None:
         """Xavier for each of the three projections by itself, as if they were three matrices."""
@@ -42,11 +44,11 @@ class MultiHeadAttention(nn.Module):
         return states.view(batch, length, self.heads, dimension // self.heads).transpose(1, 2)
 
     def queries(self, states: Tensor) -> Tensor:
-        return self.split(F.linear(states, self.input.weight[: self.dimension], self.input.bias[: self.dimension]))
+        return self.split(self.input.part(states, 0, self.dimension))
 
     def project(self, states: Tensor) -> KeysValues:
         """Keys and values of `states` (batch, length, d)."""
-        both = F.linear(states, self.input.weight[self.dimension :], self.input.bias[self.dimension :])
+        both = self.input.part(states, self.dimension, 3 * self.dimension)
         keys, values = both.chunk(2, dim=-1)
         return KeysValues(self.split(keys), self.split(values))
 

@@ -11,6 +11,7 @@ from torch import Tensor, nn
 from termweave.config import ModelConfig
 from termweave.model.attention import KeysValues, MultiHeadAttention
 from termweave.model.cache import SelfAttentionCache
+from termweave.model.products import Linear
 from termweave.model.vectors import with_constraints
 
 
@@ -24,8 +25,8 @@ def sinusoidal_positions(length: int, dimension: int) -> Tensor:
 class FeedForward(nn.Module):
     def __init__(self, config: ModelConfig) -> None:
         super().__init__()
-        self.inner = nn.Linear(config.dimension, config.feed_forward)
-        self.outer = nn.Linear(config.feed_forward, config.dimension)
+        self.inner = Linear(config.dimension, config.feed_forward)
+        self.outer = Linear(config.feed_forward, config.dimension)
 
     def forward(self, states: Tensor) -> Tensor:
         result: Tensor = self.outer(F.relu(self.inner(states)))

@@ -26,6 +26,7 @@ from termweave.data.batches import ConstraintTensors
 from termweave.model.attention import MultiHeadAttention
 from termweave.model.coverage import DONE, MARKS, Progress, Slots
 
+ROWS = 4  # whose distributions fit into a processor's cache
 SMALLEST = 1e-12  # probabilities are kept above this before the logarithm
 
 
@@ -42,8 +43,12 @@ class Scores:
 
     @staticmethod
     def of_logits(logits: Tensor) -> Scores:
-        # On the CPU, log_softmax is one pass, logsumexp several: so the sum is read off one of its results.
-        return Scores(logits, logits.log_softmax(dim=-1)[..., 0] - logits[..., 0])
+        # log_softmax is one pass, logsumexp several: so the sum is read off one of its results. On the CPU, that is
+        # done for a few rows at a time, whose result stays in the processor's cache and is thrown away there.
+        rows = logits.flatten(0, 1)
+        blocks = torch.split(rows, ROWS) if rows.device.type == "cpu" else (rows,)
+        sums = torch.cat([block.log_softmax(dim=-1)[:, 0] for block in blocks]) - rows[:, 0]
+        return Scores(logits, sums.view(logits.shape[:2]))
 
     def at(self, tokens: Tensor) -> Tensor:
         """log P of some tokens, (batch, length, tokens)."""
@@ -148,7 +153,7 @@ class PaperOutput(OutputLayer):
         memory = super().remember(constraints, vectors, embedding)
         if self.training:  # the loss needs the gate at the reference alone
             return memory
-        return replace(memory, token_gate=self.token_part(embedding))
+        return replace(memory, token_gate=self.token_part(embedding.to(self.gate.weight)))
 
     def _mix_at_reference(
         self, states: Tensor, model: Tensor, target: Tensor, memory: OutputMemory, embedding: Tensor

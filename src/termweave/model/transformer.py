@@ -18,9 +18,12 @@ from termweave.model.cache import SelfAttentionCache
 from termweave.model.coverage import Progress
 from termweave.model.layers import DecoderLayer, EncoderLayer, sinusoidal_positions
 from termweave.model.output import OutputMemory, Scores, output_layer
+from termweave.model.products import linear
+from termweave.model.quantised import QuantisedLinear, quantise
 from termweave.model.vectors import Adapters, ConstraintMemory, ConstraintVectors, key_value_projections
 
 POSITIONS = 1024  # longest sentence, in subwords
+PRECISIONS = ("float32", "bfloat16", "int8")  # of inference
 
 
 @dataclass(frozen=True)
@@ -82,6 +85,7 @@ class Transformer(nn.Module):
         )
         self.output = output_layer(config)
         self.dropout = nn.Dropout(config.dropout)
+        self.quantised_embedding: QuantisedLinear | None = None  # as the output layer's weights, with int8
         self._initialise()
 
     def _initialise(self) -> None:
@@ -139,7 +143,7 @@ class Transformer(nn.Module):
         positions = constraints.target.positions if self.output.with_positions else None
         with _full_precision(self.embedding):
             vectors = self.embed(constraints.target.ids, positions)
-            return self.output.remember(constraints, vectors, self.embedding)
+            return self.output.remember(constraints, vectors.to(_type_of(self.output)), self.embedding)
 
     def decode(self, target_input: Tensor, encoded: Encoded) -> Tensor:
         """States at all positions of a given target, (batch, length, d)."""
@@ -193,12 +197,35 @@ class Transformer(nn.Module):
             return self.output.over_vocabulary(states.float(), model, output, prefix)
 
     def _logits(self, states: Tensor) -> Tensor:
-        return F.linear(states, self.embedding.to(states.dtype)).float()
+        if self.quantised_embedding is not None:
+            logits: Tensor = self.quantised_embedding(states)
+        else:
+            logits = linear(states, self.embedding.to(states.dtype))
+        return logits.float()
+
+    def use_precision(self, precision: str) -> None:
+        """Make the model ready for inference, and unfit for anything else, in one of PRECISIONS.
+
+        What mixes probabilities stays in float32, and so does what lies between the products of "int8".
+        """
+        if precision == "bfloat16":
+            self.to(torch.bfloat16)
+            self.positions = sinusoidal_positions(POSITIONS, self.config.dimension).to(self.embedding)
+            if self.output is not None:
+                self.output.float()
+        elif precision == "int8":
+            quantise(self.encoder)
+            quantise(self.decoder)
+            self.quantised_embedding = QuantisedLinear(self.embedding, None)
 
 
 def _final_norm(config: ModelConfig) -> nn.Module:
     """With `pre`, the stream itself is never normalised inside the layers, so it is at their end."""
     return nn.LayerNorm(config.dimension) if config.norm == "pre" else nn.Identity()
+
+
+def _type_of(module: nn.Module) -> torch.dtype:
+    return next(module.parameters()).dtype
 
 
 def _full_precision(tensor: Tensor) -> torch.autocast:

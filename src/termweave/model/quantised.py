@@ -1,0 +1,76 @@
+"""Linear layers with weights of eight bits, for inference on the CPU.
+
+A weight is kept as an integer, with one scale for each output; the states are turned into integers for every product
+anew, with one scale for all of them. Reading a quarter of the bytes is most of the gain where rows are few.
+
+Because the states of a batch share their scale, a sentence may come out a little differently in another batch.
+"""
+
+from __future__ import annotations
+
+import warnings
+
+import torch
+from torch import Tensor, nn
+
+from termweave.model.products import Linear
+
+LARGEST = 127
+
+
+class QuantisedLinear(nn.Module):
+    """Stands in for a `Linear`: same calls, other arithmetic."""
+
+    integers: Tensor
+    scales: Tensor
+    bias: Tensor | None
+
+    def __init__(self, weight: Tensor, bias: Tensor | None) -> None:
+        """weight: (outputs, inputs); bias: (outputs,)."""
+        super().__init__()
+        weight = weight.detach().float()
+        scales = weight.abs().amax(dim=1).clamp(min=torch.finfo(torch.float32).tiny) / LARGEST
+        integers = (weight / scales.unsqueeze(1)).round().clamp(-LARGEST, LARGEST)
+        self.register_buffer("integers", integers.to(torch.int8))
+        self.register_buffer("scales", scales)
+        self.register_buffer("bias", None if bias is None else bias.detach().float())
+        self._packed: dict[tuple[int, int], torch.ScriptObject] = {}
+
+    @property
+    def weight(self) -> Tensor:
+        """What the integers stand for, (outputs, inputs)."""
+        return self.integers * self.scales.unsqueeze(1)
+
+    def forward(self, states: Tensor) -> Tensor:
+        return self.part(states, 0, len(self.integers))
+
+    def part(self, states: Tensor, start: int, stop: int) -> Tensor:
+        """Some of the outputs, (…, stop − start)."""
+        if (start, stop) not in self._packed:  # packed when first needed: an attention may never need all its parts
+            self._packed[start, stop] = self._pack(start, stop)
+        # Integers of seven bits for the states: with eight, the sums of older processors overflow.
+        product = torch.ops.quantized.linear_dynamic(states.float(), self._packed[start, stop], reduce_range=True)
+        result: Tensor = product.to(states.dtype)
+        return result
+
+    def _pack(self, start: int, stop: int) -> torch.ScriptObject:
+        bias = None if self.bias is None else self.bias[start:stop]
+        scales = self.scales[start:stop].double()
+        with warnings.catch_warnings():
+            warnings.simplefilter(
+                "ignore"
+            )  # torch means to drop these tensors one day; there is nothing to be done yet
+            weight = torch._make_per_channel_quantized_tensor(
+                self.integers[start:stop], scales, torch.zeros_like(scales, dtype=torch.long), 0
+            )
+            packed: torch.ScriptObject = torch.ops.quantized.linear_prepack(weight, bias)
+        return packed
+
+
+def quantise(module: nn.Module) -> None:
+    """Replace every `Linear` inside a module."""
+    for name, child in module.named_children():
+        if isinstance(child, Linear):
+            setattr(module, name, QuantisedLinear(child.weight, child.bias))
+        else:
+            quantise(child)

@@ -1,0 +1,39 @@
+"""The product for few rows against torch's own."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+import torch.nn.functional as F
+from torch import nn
+
+from termweave.model.products import FEW, Linear, linear
+
+SHAPES = pytest.mark.parametrize("shape", [(1, 7), (4, 7), (2, 3, 7), (1, FEW, 7), (1, FEW + 1, 7), (5, 20, 7), (0, 7)])
+
+
+@SHAPES
+@pytest.mark.parametrize("with_bias", [True, False])
+@torch.no_grad()
+def test_equals_torch(shape, with_bias):
+    torch.manual_seed(0)
+    states, weight = torch.randn(shape), torch.randn(9, 7)
+    bias = torch.randn(9) if with_bias else None
+    result = linear(states, weight, bias)
+    torch.testing.assert_close(result, F.linear(states, weight, bias))
+    assert result.is_contiguous()
+
+
+@torch.no_grad()
+def test_parts_of_tensors_will_do():
+    states, weight = torch.randn(2, 7, 3).transpose(1, 2), torch.randn(20, 7)[5:14]
+    torch.testing.assert_close(linear(states, weight), F.linear(states, weight))
+
+
+def test_gradients_flow_in_training():
+    layer, reference = Linear(7, 9), nn.Linear(7, 9)
+    reference.load_state_dict(layer.state_dict())
+    states = torch.randn(4, 7)
+    layer(states).sum().backward()
+    reference(states).sum().backward()
+    torch.testing.assert_close(layer.weight.grad, reference.weight.grad)
