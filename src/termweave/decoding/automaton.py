@@ -127,7 +127,27 @@ class Automaton:
         fulfilled = torch.where(joined, bits, self.closed(nodes, bits))
         width = self.next_node.shape[2]
         following = self.next_node.flatten(1).gather(1, nodes * width + columns)
-        return following, fulfilled, self.look_up(self.forbidden, nodes) & ~joined
+        # A forbidden phrase is complete when its word ends: with the next token, or at once if no word can go on.
+        ended = self.look_up(self.forbidden, following) & ~self.look_up(self.open_end, following)
+        return following, fulfilled, (self.look_up(self.forbidden, nodes) & ~joined) | ended
+
+    def close(self, values: Tensor, nodes: Tensor, bits: Tensor, end: int) -> None:
+        """Make impossible, in scores (batch, n, vocabulary), what must not follow these states: in place."""
+        may_end = self.may_end(nodes, bits)
+        values[:, :, end] = values[:, :, end].masked_fill(~may_end, float("-inf"))
+        if self.never is not None:
+            values.masked_fill_(self.never.unsqueeze(1), float("-inf"))
+        if not self.forbids:
+            return
+        stuck = self.look_up(self.forbidden, nodes)  # a word that is forbidden as it stands must go on
+        values.masked_fill_(stuck.unsqueeze(2) & ~self.inner_start, float("-inf"))
+        count, columns = nodes.shape[1], self.tokens.shape[1]
+        tokens = self.tokens.clamp(min=0).unsqueeze(1).expand(-1, count, -1)
+        each = torch.arange(columns, device=nodes.device).expand(tokens.shape)
+        states = [state.unsqueeze(2).expand(tokens.shape).flatten(1) for state in (nodes, bits)]
+        banned = self.advance(states[0], states[1], tokens.flatten(1), each.flatten(1))[2].view(tokens.shape)
+        banned = banned & (self.tokens >= 0).unsqueeze(1)
+        values.scatter_(2, tokens, values.gather(2, tokens).masked_fill(banned, float("-inf")))
 
     def may_end(self, nodes: Tensor, bits: Tensor) -> Tensor:
         """(batch, n): is everything fulfilled, and nothing forbidden, if the output ends here?"""

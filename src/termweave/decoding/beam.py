@@ -159,16 +159,9 @@ def _close_ends(state: BeamState, scores: Scores, marks: Marks) -> Tensor:
     """
     if state.automaton is None or state.place is None:
         return scores.offset
-    automaton, nodes = state.automaton, state.place.nodes
-    may_end = automaton.may_end(nodes, state.place.bits)
     ends = scores.values[:, :, marks.end].clone()
-    scores.values[:, :, marks.end] = ends.masked_fill(~may_end, IMPOSSIBLE)
-    if automaton.forbids:  # a word that is forbidden as it stands must go on
-        stuck = automaton.look_up(automaton.forbidden, nodes)
-        scores.values.masked_fill_(stuck.unsqueeze(2) & ~automaton.inner_start, IMPOSSIBLE)
-    if automaton.never is not None:
-        scores.values.masked_fill_(automaton.never.unsqueeze(1), IMPOSSIBLE)
-    return ends.masked_fill(may_end, IMPOSSIBLE)
+    state.automaton.close(scores.values, state.place.nodes, state.place.bits, marks.end)
+    return ends.masked_fill(scores.values[:, :, marks.end] > IMPOSSIBLE, IMPOSSIBLE)
 
 
 def _candidates(
