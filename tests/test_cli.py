@@ -199,6 +199,32 @@ def test_translate_standard_input_with_a_term(termweave, files, model, monkeypat
     assert outputs[0][1] == outputs[1][1]
 
 
+def test_translate_as_json_with_everything_that_can_be_wished_for(termweave, files, model):
+    wishes = ["--term", "Haus=old building", "--term", "der=der", "--forbid", "house", "--ordered"]
+    result = termweave(
+        "translate", model, "text.de", "--device", "cpu", *wishes, "--nbest", "2", "--json", "--precision", "int8"
+    )
+    assert result.code == 0
+    rows = [json.loads(line) for line in result.output.splitlines()]
+    assert len(rows) == 2
+    for row in rows:
+        assert len(row["others"]) == 1
+        for each in (row, *row["others"]):
+            for constraint in each["constraints"]:
+                start, end = constraint["span"]
+                assert each["output"][start:end] == constraint["target"]
+    assert any(row["constraints"] for row in rows)
+
+
+def test_translate_the_next_best_below_the_best(termweave, files, model):
+    one, three = (
+        termweave("translate", model, "text.de", "--device", "cpu", "--nbest", count).output.splitlines()
+        for count in ("1", "3")
+    )
+    assert len(three) == 6
+    assert three[::3] == one
+
+
 def test_evaluate_finished_translations(termweave, files):
     result = termweave("evaluate", "set.jsonl", "--hypotheses", "text.en", "--languages", "de-en", "--json")
     assert result.code == 0

@@ -60,6 +60,13 @@ def parse_term(term: str) -> Constraint:
     return Constraint(source.strip(), target.strip())
 
 
+def as_lines(translations: Sequence[Translation], wanted: Sequence[Sequence[Constraint]], as_json: bool) -> list[str]:
+    """What is written: a JSON object a sentence, or the texts alone, the next best below the best."""
+    if as_json:
+        return [as_record(translation, own) for translation, own in zip(translations, wanted, strict=True)]
+    return [each.text for translation in translations for each in (translation, *translation.others)]
+
+
 def as_record(translation: Translation, constraints: Sequence[Constraint]) -> str:
     """One line of JSON: the output, its score, and where each constraint stands in it, in characters."""
     record = _fields(translation, constraints)
