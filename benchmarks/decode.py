@@ -5,7 +5,7 @@
 
 Every system is a process behind the protocol of peers/problem.py. They take turns, one request each, so that whatever
 else the machine does meets all of them alike. An engine whose interpreter is not given is left out. In float32 all
-must produce the same tokens, and the table says how many sentences were the same.
+must produce the same tokens, and the table says how many sentences were the same; with constraints, how many were met.
 """
 
 from __future__ import annotations
@@ -65,9 +65,28 @@ def systems(options: argparse.Namespace) -> list[System]:
         System(f"termweave, {precision}", [*ours, "--precision", precision], precision == "float32")
         for precision in options.precisions
     ]
+    given: dict[str, object] = {"constraints": options.constraints}
+    if options.constraints:
+        found += [
+            System(f"termweave, float32, {options.constraints} constraints", ours, False, given),
+            System(
+                f"termweave `copy`, float32, {options.constraints} constraints, not guaranteed",
+                [*ours, "--model", "copy", "--search", "beam"],
+                False,
+                given,
+            ),
+            System(
+                f"termweave `copy`, float32, {options.constraints} constraints",
+                [*ours, "--model", "copy"],
+                False,
+                given,
+            ),
+        ]
     if options.hf:
         peer = [options.hf, str(PEERS / "hf.py"), *threads, "--device", options.device]
         found.append(System("transformers, float32", peer, True))
+        if options.constraints and options.device == "cpu":
+            found.append(System(f"transformers, float32, {options.constraints} constraints", peer, False, given))
     if options.ct2 and options.device == "cpu":
         for kind in ("float32", "int8"):
             peer = [options.ct2, str(PEERS / "ct2.py"), *threads, "--compute-type", kind]
@@ -85,6 +104,8 @@ class Measured:
     speeds: list[float] = field(default_factory=list)  # sentences per CPU second, or per second on a GPU
     same: int = 0  # sentences with the tokens of our float32
     compared: int = 0
+    kept: int = 0  # constraints in the outputs
+    constraints: int = 0
 
     @property
     def median(self) -> float:
@@ -108,6 +129,8 @@ def measure(entries: list[System], batch: int, options: argparse.Namespace) -> l
             reference = answer["outputs"] if reference is None else reference
             result.compared += len(reference)
             result.same += sum(a == b for a, b in zip(answer["outputs"], reference, strict=True))
+            result.kept += answer["constraints_kept"]
+            result.constraints += answer["constraints"]
         speeds = ", ".join(f"{result.system} {result.speeds[-1]:.2f}" for result in results)
         print(f"batch {batch}, round {number + 1}: {speeds}", file=sys.stderr, flush=True)
     return results
@@ -120,7 +143,7 @@ def table(results: list[list[Measured]], options: argparse.Namespace) -> str:
         f"Sentences per {unit}, median (range) of {options.rounds} interleaved rounds; beam {options.beam}, "
         f"{options.length} tokens, {options.threads} thread(s); {processor()}",
         "",
-        "| system |" + "".join(f" batch {rows[0].batch} | ours / theirs | same outputs |" for rows in results),
+        "| system |" + "".join(f" batch {rows[0].batch} | share of the first | outputs |" for rows in results),
         "|---|" + "---|---|---|" * len(results),
     ]
     for row in zip(*results, strict=True):
@@ -128,11 +151,17 @@ def table(results: list[list[Measured]], options: argparse.Namespace) -> str:
         for result, of_batch in zip(row, results, strict=True):
             cells += [
                 f"{result.median:.2f} ({min(result.speeds):.2f}–{max(result.speeds):.2f})",
-                f"{of_batch[0].median / result.median:.2f}",
-                f"{result.same} of {result.compared}",
+                f"{result.median / of_batch[0].median:.2f}",
+                outputs(result),
             ]
         lines.append("| " + " | ".join(cells) + " |")
     return "\n".join(lines)
+
+
+def outputs(result: Measured) -> str:
+    if result.constraints:
+        return f"{result.kept} of {result.constraints} constraints met"
+    return f"{result.same} of {result.compared} the same"
 
 
 def processor() -> str:
@@ -175,6 +204,7 @@ def parse_options() -> argparse.Namespace:
     parser.add_argument("--precisions", nargs="+", default=["float32", "int8"], help="of ours")
     parser.add_argument("--batches", nargs="+", type=int, default=[1, 32])
     parser.add_argument("--beam", type=int, default=4)
+    parser.add_argument("--constraints", type=int, default=3, help="for each sentence, in the systems that take them")
     parser.add_argument("--length", type=int, default=25)
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--threads", type=int, default=1)
@@ -184,7 +214,7 @@ def parse_options() -> argparse.Namespace:
     options = parser.parse_args()
     options.alone = ALONE
     if options.tiny:
-        options.batches, options.length, options.rounds, options.alone = [1, 2], 4, 2, 1
+        options.batches, options.length, options.rounds, options.alone, options.constraints = [1, 2], 4, 2, 1, 1
     return options
 
 

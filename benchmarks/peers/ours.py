@@ -1,14 +1,15 @@
 """Termweave itself behind the protocol of problem.py: the same weights, the same sentences.
 
-    echo '{"batch": 32, "beam": 4, "length": 25, "rounds": 1, "seed": 5}' | python ours.py
-
-The plain Transformer and the plain search: constraints are refused.
+echo '{"batch": 32, "beam": 4, "length": 25, "rounds": 1, "seed": 5}' | python ours.py
+echo '{"batch": 32, "constraints": 3}' | python ours.py                              # guaranteed by the search
+echo '{"batch": 32, "constraints": 3}' | python ours.py --model copy --search beam   # given to the model alone
 """
 
 from __future__ import annotations
 
 import argparse
 
+import numpy as np
 import torch
 from problem import (
     BEGIN,
@@ -31,15 +32,21 @@ from torch import Tensor
 
 import termweave
 from termweave.config import ModelConfig
+from termweave.data.batches import ConstraintTensors, constraints_from_ids
+from termweave.decoding.automaton import Automaton, Demands, Requirement, WordJoins, compile_automaton
 from termweave.decoding.beam import Marks, SearchOptions, beam_search
-from termweave.model.transformer import Transformer
+from termweave.model.transformer import Transformer, constraint_parameters
+
+WORDS = WordJoins(np.zeros(VOCABULARY, dtype=np.bool_), np.zeros(VOCABULARY, dtype=np.bool_))
 
 # Where the parts of a layer stand in the weights of problem.py, and in ours.
 ENCODER = {"self_attn": "attention"}
 DECODER = {"self_attn": "self_attention", "encoder_attn": "cross_attention"}
 
 
-def build_model() -> Transformer:
+def build_model(variant: str) -> Transformer:
+    """`vanilla`, or `copy`: the same, with modules for constraints whose weights are fresh."""
+    aware = variant == "copy"
     config = ModelConfig(
         dimension=DIMENSION,
         heads=HEADS,
@@ -48,16 +55,16 @@ def build_model() -> Transformer:
         feed_forward=FEED_FORWARD,
         dropout=0.0,
         norm="post",
-        attention=False,
-        output=False,
+        attention=aware,
+        output=aware,
+        variant="copy",
     )
-    with torch.device("meta"):  # no time for random weights that are thrown away
-        names = Transformer(config, VOCABULARY, PADDING).state_dict().keys()
+    torch.manual_seed(1)
     model = Transformer(config, VOCABULARY, PADDING)
-    weights = our_weights(make_weights())
-    if weights.keys() != names:
-        raise RuntimeError(f"weights without a place: {sorted(weights.keys() ^ names)[:3]}")
-    model.load_state_dict(weights)
+    result = model.load_state_dict(our_weights(make_weights()), strict=False)
+    own = constraint_parameters(model)
+    if result.unexpected_keys or set(result.missing_keys) != own:
+        raise RuntimeError(f"weights without a place: {result}")
     return model.eval()
 
 
@@ -83,10 +90,12 @@ def our_weights(weights: dict[str, Array]) -> dict[str, Tensor]:
 class Engine:
     """A model on its device, and how often its decoder was called."""
 
-    def __init__(self, device: str, precision: str) -> None:
-        self.device = torch.device(device)
-        self.model = build_model().to(self.device)
-        self.model.use_precision(precision)
+    def __init__(self, options: argparse.Namespace) -> None:
+        self.device = torch.device(options.device)
+        self.guaranteed = options.search == "vdba"
+        self.aware = options.model == "copy"
+        self.model = build_model(options.model).to(self.device)
+        self.model.use_precision(options.precision)
         self.calls = 0
         self._step = self.model.step
         self.model.step = self._count  # type: ignore[method-assign]
@@ -96,24 +105,40 @@ class Engine:
         return self._step(*arguments)  # type: ignore[arg-type]
 
     def prepare(self, request: Request, problem: Problem) -> Decode:
-        if request.constraints:
-            raise ValueError("the plain search takes no constraints")
         sources = torch.tensor(problem.sources, device=self.device)
         limits = torch.full((request.batch,), request.length, device=self.device)
         # No end mark, and the outputs cut at the limit: exactly `length` steps.
         marks = Marks(BEGIN, END, never=(PADDING, BEGIN, END))
-        options = SearchOptions(request.beam, max_length=request.length, cut=True)
+        # A model that knows its constraints keeps half of its hypotheses for their scores, as `Translator` has it.
+        free = (request.beam + 1) // 2 if self.aware else 0
+        options = SearchOptions(request.beam, max_length=request.length, free=free, cut=True)
         self.wait()
 
         @torch.inference_mode()
         def decode() -> Decoded:
             self.calls = 0
-            memory = self.model.decoder_memory(self.model.encode(sources))
-            found = beam_search(self.model, memory, limits, marks, options)
+            memory = self.model.decoder_memory(self.model.encode(sources, self.told(problem)))
+            found = beam_search(self.model, memory, limits, marks, options, self.automaton(problem))
             self.wait()
             return Decoded([list(hypotheses[0].tokens) for hypotheses in found], self.calls)
 
         return decode
+
+    def told(self, problem: Problem) -> ConstraintTensors | None:
+        """What the model is told: each phrase stands for the first tokens of the source."""
+        if not self.aware:
+            return None
+        rows = zip(problem.sources, problem.constraints, strict=True)
+        pairs = [[(source[: len(phrase)], phrase) for phrase in own] for source, own in rows]
+        constraints = constraints_from_ids(pairs, PADDING)
+        return None if constraints is None else constraints.to(self.device)
+
+    def automaton(self, problem: Problem) -> Automaton | None:
+        """What the search guarantees. Every token is a word."""
+        if not self.guaranteed or not any(problem.constraints):
+            return None
+        demands = [Demands(tuple(Requirement((tuple(phrase),)) for phrase in own)) for own in problem.constraints]
+        return compile_automaton(demands, WORDS).to(self.device)
 
     def wait(self) -> None:
         if self.device.type == "cuda":
@@ -124,13 +149,15 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--device", default="cpu", choices=["cpu", "cuda"])
     parser.add_argument("--precision", default="float32", choices=["float32", "bfloat16", "int8"])
+    parser.add_argument("--model", default="vanilla", choices=["vanilla", "copy"])
+    parser.add_argument("--search", default="vdba", choices=["vdba", "beam"])
     parser.add_argument("--threads", type=int, default=1)
     options = parser.parse_args()
     torch.set_num_threads(options.threads)
     if options.device == "cuda":
         torch.set_float32_matmul_precision("high")
     version = f"termweave {termweave.__version__}, torch {torch.__version__}, {options.precision}"
-    serve(version, Engine(options.device, options.precision).prepare)
+    serve(version, Engine(options).prepare)
 
 
 if __name__ == "__main__":

@@ -10,6 +10,7 @@ import torch
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from test_automaton import JOINS, PHRASE, REQUIRED, VOCABULARY, fulfilled
+from torch.utils._python_dispatch import TorchDispatchMode
 
 from termweave.decoding.automaton import Demands, Requirement, compile_automaton
 from termweave.decoding.beam import Hypothesis, Marks, SearchOptions, beam_search
@@ -124,3 +125,45 @@ def test_a_wide_beam_finds_the_best_of_all_outputs(model, beam):
                     total = sum(float(logs[place, token]) for place, token in enumerate([*tokens, END]))
                     best = max(best, total / (length + 1))
     assert found[0].score == pytest.approx(best, abs=1e-5)
+
+
+class CountCalls(TorchDispatchMode):
+    """Counts tensor operations, and those that make the host wait for the device."""
+
+    WAITING = ("aten._local_scalar_dense", "aten.nonzero", "aten.is_nonzero", "aten.equal")
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.calls = 0
+        self.waits = 0
+
+    def __torch_dispatch__(self, operation, types, arguments=(), keywords=None):
+        self.calls += 1
+        self.waits += str(operation).startswith(self.WAITING)
+        return operation(*arguments, **(keywords or {}))
+
+
+@torch.no_grad()
+def calls(model: Transformer, batch: int, steps: int, constrained: bool) -> CountCalls:
+    """A search of exactly so many steps: the end is suppressed, and outputs are cut."""
+    memory = model.decoder_memory(model.encode(torch.arange(batch)[:, None] % VOCABULARY))
+    demands = [Demands((Requirement(((1, 2),)), Requirement(((3,),)), Requirement(((7, 6, 2),))))] * batch
+    automaton = compile_automaton(demands, JOINS) if constrained else None
+    options = SearchOptions(4, cut=True)
+    with CountCalls() as counted:
+        beam_search(model, memory, torch.full((batch,), steps), Marks(BEGIN, END, never=(END,)), options, automaton)
+    return counted
+
+
+@pytest.mark.parametrize("constrained", [False, True])
+def test_the_number_of_tensor_calls_does_not_depend_on_the_batch(model, constrained):
+    few, many = calls(model, 2, 12, constrained), calls(model, 64, 12, constrained)
+    assert few.calls == many.calls
+    assert few.waits == many.waits
+
+
+@pytest.mark.parametrize("constrained", [False, True])
+def test_the_host_waits_once_a_step(model, constrained):
+    """Is any sentence done? Nothing else is asked inside a step."""
+    shorter, longer = calls(model, 8, 10, constrained), calls(model, 8, 20, constrained)
+    assert longer.waits - shorter.waits == 10
