@@ -31,6 +31,7 @@ test: check
 # What can be measured anywhere; `benchmarks/*.py --help` says how to measure the rest, on a GPU and on real text.
 bench: install
 	$(BIN)/python benchmarks/train.py --tiny --device cpu --no-compile --tokens 2048 --rounds 3 --steps 5
+	$(BIN)/python benchmarks/decode.py --tiny
 
 clean:
 	rm -rf $(VENV) runs build .mypy_cache .ruff_cache .pytest_cache

@@ -91,7 +91,7 @@ def systems(options: argparse.Namespace) -> list[System]:
         for kind in ("float32", "int8"):
             peer = [options.ct2, str(PEERS / "ct2.py"), *threads, "--compute-type", kind]
             found.append(System(f"CTranslate2, {kind}", peer, kind == "float32"))
-    return found
+    return [entry for entry in found if options.only in entry.name]
 
 
 @dataclass
@@ -202,6 +202,7 @@ def parse_options() -> argparse.Namespace:
     parser.add_argument("--hf", help="the interpreter of an environment with transformers")
     parser.add_argument("--ct2", help="the interpreter of an environment with CTranslate2")
     parser.add_argument("--precisions", nargs="+", default=["float32", "int8"], help="of ours")
+    parser.add_argument("--only", default="", help="only systems whose name contains this, for example float32")
     parser.add_argument("--batches", nargs="+", type=int, default=[1, 32])
     parser.add_argument("--beam", type=int, default=4)
     parser.add_argument("--constraints", type=int, default=3, help="for each sentence, in the systems that take them")

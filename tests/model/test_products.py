@@ -7,7 +7,7 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
-from termweave.model.products import FEW, Linear, linear
+from termweave.model.products import FEW, MANY, Linear, PackedLinear, linear
 
 SHAPES = pytest.mark.parametrize("shape", [(1, 7), (4, 7), (2, 3, 7), (1, FEW, 7), (1, FEW + 1, 7), (5, 20, 7), (0, 7)])
 
@@ -37,3 +37,30 @@ def test_gradients_flow_in_training():
     layer(states).sum().backward()
     reference(states).sum().backward()
     torch.testing.assert_close(layer.weight.grad, reference.weight.grad)
+
+
+@pytest.mark.skipif(not PackedLinear.available(), reason="this build of torch has no oneDNN")
+@pytest.mark.parametrize("rows", [0, 1, 4, FEW, FEW + 1, MANY, MANY + 1])
+@pytest.mark.parametrize("outputs", [5, 9])
+@torch.no_grad()
+def test_packed_weights_give_the_same(rows, outputs):
+    torch.manual_seed(0)
+    weight, bias = torch.randn(outputs, 7), torch.randn(outputs)
+    layer = PackedLinear(weight, bias)
+    states = torch.randn(1, rows, 7)
+    torch.testing.assert_close(layer(states), F.linear(states, weight, bias))
+    torch.testing.assert_close(layer.part(states, 1, 4), F.linear(states, weight[1:4], bias[1:4]))
+    torch.testing.assert_close(PackedLinear(weight, None)(states), F.linear(states, weight))
+
+
+@torch.no_grad()
+def test_a_model_ready_for_inference_says_the_same(make_model, make_batch):
+    model, ready = make_model(), make_model()
+    ready.use_precision("float32")
+    batch = make_batch([[5, 6], [7]], [[8, 9], [10]], [[([5], [8, 9])], []])
+    expected, found = (
+        each.log_probabilities(each.decode(batch.target_input, encoded), encoded.output)
+        for each in (model, ready)
+        for encoded in [each.encode(batch.source, batch.constraints)]
+    )
+    torch.testing.assert_close(found, expected, rtol=0, atol=1e-5)

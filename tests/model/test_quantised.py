@@ -8,8 +8,8 @@ import pytest
 import torch
 
 from termweave.data.batches import constraints_from_ids
-from termweave.model.products import Linear
-from termweave.model.quantised import QuantisedLinear, quantise
+from termweave.model.products import Linear, replace_linear
+from termweave.model.quantised import QuantisedLinear
 
 CONSTRAINTS = [[([5], [8, 9])], [], [([7, 5], [12])]]
 
@@ -49,7 +49,7 @@ def test_every_linear_layer_is_replaced_and_nothing_is_said(make_model):
     model = make_model()
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        quantise(model.decoder)
+        replace_linear(model.decoder, QuantisedLinear)
         model.decoder[0].feed_forward(torch.randn(2, 16))
     assert not any(isinstance(module, Linear) for module in model.decoder.modules())
     assert any(isinstance(module, Linear) for module in model.encoder.modules())

@@ -13,8 +13,6 @@ import warnings
 import torch
 from torch import Tensor, nn
 
-from termweave.model.products import Linear
-
 LARGEST = 127
 
 
@@ -65,12 +63,3 @@ class QuantisedLinear(nn.Module):
             )
             packed: torch.ScriptObject = torch.ops.quantized.linear_prepack(weight, bias)
         return packed
-
-
-def quantise(module: nn.Module) -> None:
-    """Replace every `Linear` inside a module."""
-    for name, child in module.named_children():
-        if isinstance(child, Linear):
-            setattr(module, name, QuantisedLinear(child.weight, child.bias))
-        else:
-            quantise(child)

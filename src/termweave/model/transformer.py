@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Generic, TypeVar, cast
 
@@ -18,8 +18,8 @@ from termweave.model.cache import SelfAttentionCache
 from termweave.model.coverage import Progress
 from termweave.model.layers import DecoderLayer, EncoderLayer, sinusoidal_positions
 from termweave.model.output import OutputMemory, Scores, output_layer
-from termweave.model.products import linear
-from termweave.model.quantised import QuantisedLinear, quantise
+from termweave.model.products import PackedLinear, linear, replace_linear
+from termweave.model.quantised import QuantisedLinear
 from termweave.model.vectors import Adapters, ConstraintMemory, ConstraintVectors, key_value_projections
 
 POSITIONS = 1024  # longest sentence, in subwords
@@ -85,7 +85,7 @@ class Transformer(nn.Module):
         )
         self.output = output_layer(config)
         self.dropout = nn.Dropout(config.dropout)
-        self.quantised_embedding: QuantisedLinear | None = None  # as the output layer's weights, with int8
+        self.vocabulary_product: nn.Module | None = None  # set by `use_precision`
         self._initialise()
 
     def _initialise(self) -> None:
@@ -197,8 +197,8 @@ class Transformer(nn.Module):
             return self.output.over_vocabulary(states.float(), model, output, prefix)
 
     def _logits(self, states: Tensor) -> Tensor:
-        if self.quantised_embedding is not None:
-            logits: Tensor = self.quantised_embedding(states)
+        if self.vocabulary_product is not None:
+            logits: Tensor = self.vocabulary_product(states)
         else:
             logits = linear(states, self.embedding.to(states.dtype))
         return logits.float()
@@ -214,9 +214,14 @@ class Transformer(nn.Module):
             if self.output is not None:
                 self.output.float()
         elif precision == "int8":
-            quantise(self.encoder)
-            quantise(self.decoder)
-            self.quantised_embedding = QuantisedLinear(self.embedding, None)
+            self._replace_products(QuantisedLinear)
+        elif self.embedding.device.type == "cpu" and PackedLinear.available():
+            self._replace_products(PackedLinear)
+
+    def _replace_products(self, kind: Callable[[Tensor, Tensor | None], nn.Module]) -> None:
+        replace_linear(self.encoder, kind)
+        replace_linear(self.decoder, kind)
+        self.vocabulary_product = kind(self.embedding.detach(), None)
 
 
 def _final_norm(config: ModelConfig) -> nn.Module:
