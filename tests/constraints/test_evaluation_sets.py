@@ -223,3 +223,15 @@ def test_wrong_input() -> None:
     with pytest.raises(DataError, match="line 1: a token is made of invisible"):
         link_tokenised(["a \u200b"], ["a"], [[]], OPTIONS)
     assert build_constraint_set([], OPTIONS) == []
+
+
+def test_alternatives_are_written_and_read(tmp_path):
+    house = Constraint("Haus", "house", ("building", "home"))
+    rows = [ConstrainedSentence("das Haus", "the house", (house, Constraint("das", "the")))]
+    write_constraint_set(tmp_path / "set.jsonl", rows)
+    assert read_constraint_set(tmp_path / "set.jsonl") == rows
+    (tmp_path / "set.jsonl").write_text(
+        '{"source": "a", "target": "b", "constraints": [{"source": "a", "target": "b", "alternatives": [3]}]}\n'
+    )
+    with pytest.raises(DataError, match="must be text, got 3"):
+        read_constraint_set(tmp_path / "set.jsonl")

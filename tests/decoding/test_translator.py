@@ -144,3 +144,14 @@ def test_every_precision_translates(make_folder, translator, precision):
 def test_a_precision_nobody_knows(make_folder):
     with pytest.raises(ConfigError, match="unknown precision 'int4'; use one of: float32, bfloat16, int8"):
         Translator.load(make_folder("de-en"), "cpu", "int4")
+
+
+def test_inspecting_an_output(both_ways):
+    seen = both_ways.inspect("ein Haus am Fluss", "a house", HOUSE, direction="de-en")
+    layers, heads, length, source = seen.source.shape
+    assert (layers, heads, length, source) == (1, 2, len(seen.output_pieces), len(seen.source_pieces))
+    assert seen.constraints.shape[-1] == len(seen.constraint_pieces) > 0
+    assert seen.gates.shape == (length,)
+    total = seen.source.sum(dim=-1) + seen.constraints.sum(dim=-1)
+    assert total.min() == pytest.approx(1, abs=1e-5)
+    assert both_ways.inspect("ein Haus", "a house", direction="de-en").constraints.shape[-1] == 0

@@ -84,3 +84,11 @@ def test_errors() -> None:
         success_rate(["a"], [], "en")
     with pytest.raises(ConstraintError, match="no visible character"):
         sentence_success("a", [Constraint("x", "\u200b")], "en")
+
+
+def test_any_alternative_meets_a_constraint():
+    house = Constraint("Haus", "house", ("building", "old home"))
+    for text, met in (("a building", 1), ("the old home", 1), ("a home", 0)):
+        assert sentence_success(text, [house], "en").met == met
+    assert sentence_success("a house, a building", [house, house], "en").met == 2
+    assert sentence_success("the old home", [house], "en").met_words == 1  # those of the target itself

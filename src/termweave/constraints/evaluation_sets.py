@@ -2,6 +2,8 @@
 
     {"source": "…", "target": "…", "constraints": [{"source": "…", "target": "…"}]}
 
+A constraint may have "alternatives", a list of other targets that will do.
+
 Constraints are extracted from word links and drawn by the very rules of training, so that a test measures what was
 trained. There are two kinds of set, each with or without code-switching:
 
@@ -120,10 +122,15 @@ def write_constraint_set(path: Path, sentences: Iterable[ConstrainedSentence]) -
     """Write atomically; the same sentences give the same bytes."""
     rows = []
     for sentence in sentences:
-        constraints = [{"source": item.source, "target": item.target} for item in sentence.constraints]
+        constraints = [_record(item) for item in sentence.constraints]
         row = {"source": sentence.source, "target": sentence.target, "constraints": constraints}
         rows.append(json.dumps(row, ensure_ascii=False) + "\n")
     write_text(path, "".join(rows))
+
+
+def _record(constraint: Constraint) -> dict[str, Any]:
+    record: dict[str, Any] = {"source": constraint.source, "target": constraint.target}
+    return record | {"alternatives": list(constraint.alternatives)} if constraint.alternatives else record
 
 
 def _parse(line: str, where: str) -> ConstrainedSentence:
@@ -135,10 +142,11 @@ def _parse(line: str, where: str) -> ConstrainedSentence:
         raise DataError(f"{where} is nested too deeply; each line must be one object") from None
     _require_keys(row, {"source": str, "target": str, "constraints": list}, where)
     constraints = []
-    for number, item in enumerate(row["constraints"], start=1):
-        _require_keys(item, {"source": str, "target": str}, f"{where}, constraint {number}")
+    for number, given in enumerate(row["constraints"], start=1):
+        item = {"alternatives": [], **given} if isinstance(given, dict) else given
+        _require_keys(item, {"source": str, "target": str, "alternatives": list}, f"{where}, constraint {number}")
         try:
-            constraints.append(Constraint(item["source"], item["target"]))
+            constraints.append(Constraint(item["source"], item["target"], tuple(item["alternatives"])))
         except ConstraintError as error:
             raise DataError(f"{where}: {error}") from None
     return ConstrainedSentence(row["source"], row["target"], tuple(constraints))

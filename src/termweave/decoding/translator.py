@@ -9,6 +9,7 @@ from typing import Literal
 
 import numpy as np
 import torch
+from torch import Tensor
 
 from termweave.constraints.constraint import Constraint
 from termweave.data.batches import constraints_from_ids, pad_rows
@@ -25,6 +26,7 @@ from termweave.decoding.demands import (
 )
 from termweave.errors import CheckpointError, ConfigError, ConstraintError, DataError
 from termweave.model.checkpoint import Checkpoint, load_checkpoint
+from termweave.model.inspection import inspect
 from termweave.model.transformer import POSITIONS, PRECISIONS
 from termweave.progress import progress_bar
 from termweave.text.words import Span, normalise
@@ -47,6 +49,18 @@ class Translation:
 
     def __str__(self) -> str:
         return self.text
+
+
+@dataclass(frozen=True)
+class InspectedOutput:
+    """Attention of the decoder to the source and to the constraints, (layers, heads, output, …), and its gates."""
+
+    source_pieces: tuple[str, ...]
+    constraint_pieces: tuple[str, ...]  # of the constraints' sources, one after the other: they are the keys
+    output_pieces: tuple[str, ...]
+    source: Tensor
+    constraints: Tensor
+    gates: Tensor  # (output,) how far the gate to the constraints was open
 
 
 @dataclass(frozen=True)
@@ -130,6 +144,35 @@ class Translator:
                     results[request.index] = self._translation(request, found[:nbest], direction)
                 advance(len(batch))
         return results
+
+    @torch.inference_mode()
+    def inspect(
+        self, sentence: str, output: str, constraints: Sequence[Constraint] = (), *, direction: str | None = None
+    ) -> InspectedOutput:
+        """What the model looks at while it produces an output, its own or any other: attention weights and gates."""
+        tag = self._tag(direction)
+        wanted = self._wanted([sentence], [constraints], "vdba")
+        request = self._request(0, sentence, wanted[0], Wishes(), direction)
+        tokens = self.subwords.encode(normalise(output))
+        device = self.model.embedding.device
+        source = [*([] if tag is None else [tag]), *request.source, self.subwords.eos]
+        given = constraints_from_ids([request.constraints], self.subwords.pad)
+        seen = inspect(
+            self.model,
+            torch.tensor([source], device=device),
+            torch.tensor([[self.subwords.bos, *tokens]], device=device),
+            torch.tensor([[*tokens, self.subwords.eos]], device=device),
+            given.to(device) if given else None,
+        )
+        phrases = [token for pair in request.constraints for token in pair[0]]
+        return InspectedOutput(
+            tuple(self.subwords.pieces(source)),
+            tuple(self.subwords.pieces(phrases)),
+            tuple(self.subwords.pieces([*tokens, self.subwords.eos])),
+            seen.source[0].cpu(),
+            seen.constraints[0, ..., : len(phrases)].cpu(),
+            seen.gates[0].cpu(),
+        )
 
     def _wanted(
         self, sentences: Sequence[str], constraints: Sequence[Sequence[Constraint]] | None, search: Search

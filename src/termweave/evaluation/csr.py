@@ -2,7 +2,8 @@
 
 A constraint is met if its target stands in the translation as whole words, in the same letter case. A target that
 is demanded twice in a sentence must stand there twice, without overlap; different targets are looked up
-independently of each other. Two figures come of it, and they must not be mixed up:
+independently of each other, and where a constraint has alternatives, any of them will do. Two figures come of it, and
+they must not be mixed up:
 
 - phrase-level: constraints met / constraints;
 - word-weighted: words of the constraints met / words of all constraints, so that long ones weigh more. In Chinese
@@ -54,12 +55,15 @@ def sentence_success(hypothesis: str, constraints: Sequence[Constraint], languag
         return SuccessRate(0, 0, 0, 0)
     demanded = Counter(_demanded_words(constraint, language) for constraint in constraints)
     words = comparable(hypothesis, language)
-    met = {phrase: min(number, count_occurrences(words, phrase)) for phrase, number in demanded.items()}
+    met = {
+        targets: min(number, sum(count_occurrences(words, phrase) for phrase in targets))
+        for targets, number in demanded.items()
+    }
     return SuccessRate(
         met=sum(met.values()),
         total=len(constraints),
-        met_words=sum(len(phrase) * number for phrase, number in met.items()),
-        total_words=sum(len(phrase) * number for phrase, number in demanded.items()),
+        met_words=sum(len(targets[0]) * number for targets, number in met.items()),
+        total_words=sum(len(targets[0]) * number for targets, number in demanded.items()),
     )
 
 
@@ -73,11 +77,12 @@ def success_rate(hypotheses: Sequence[str], constraints: Sequence[Sequence[Const
     return total
 
 
-def _demanded_words(constraint: Constraint, language: str) -> tuple[str, ...]:
-    words = comparable(constraint.target, language)
-    if not words:
+def _demanded_words(constraint: Constraint, language: str) -> tuple[tuple[str, ...], ...]:
+    """The words of the target, then those of its alternatives: any of them will do."""
+    targets = tuple(dict.fromkeys(comparable(target, language) for target in constraint.targets))
+    if not all(targets):
         raise ConstraintError(
             f"the constraint {constraint.source!r} → {constraint.target!r} has no visible character in its target; "
             "it could never be found"
         )
-    return words
+    return targets

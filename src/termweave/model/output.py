@@ -112,6 +112,10 @@ class OutputLayer(nn.Module, ABC):
         return self.mix(states, scores, memory, progress).log_probabilities()
 
     @abstractmethod
+    def gates(self, states: Tensor, target: Tensor, memory: OutputMemory, embedding: Tensor) -> Tensor:
+        """(batch, length): how far the gate was open for the constraints when each token of `target` was produced."""
+
+    @abstractmethod
     def mix(self, states: Tensor, model: Scores, memory: OutputMemory, progress: Progress | None) -> Scores:
         """The scores of all tokens, given the model's own, which may be overwritten."""
 
@@ -154,6 +158,9 @@ class PaperOutput(OutputLayer):
         if self.training:  # the loss needs the gate at the reference alone
             return memory
         return replace(memory, token_gate=self.token_part(embedding.to(self.gate.weight)))
+
+    def gates(self, states: Tensor, target: Tensor, memory: OutputMemory, embedding: Tensor) -> Tensor:
+        return torch.sigmoid(self.token_part(F.embedding(target, embedding)) + self.state_part(states))
 
     def _mix_at_reference(
         self, states: Tensor, model: Tensor, target: Tensor, memory: OutputMemory, embedding: Tensor
@@ -199,13 +206,19 @@ class ReleasedOutput(OutputLayer):
             return memory
         return replace(memory, slots=Slots.of(memory.tokens, constraints.target.number))
 
-    def _best(self, states: Tensor, memory: OutputMemory, free: Tensor) -> tuple[Tensor, Tensor]:
-        """The token of the best cosine among the free slots, and its share of the probability, (batch, length) each."""
+    def gates(self, states: Tensor, target: Tensor, memory: OutputMemory, embedding: Tensor) -> Tensor:
+        return self._gate(states, memory)
+
+    def _gate(self, states: Tensor, memory: OutputMemory) -> Tensor:
         seen = memory.filled | ~memory.constrained[:, None]
         queries = self.attention.queries(states)
         context = self.attention(queries, self.attention.project(memory.vectors), mask=seen[:, None, None])
         features = torch.cat([self.context_norm(context), self.state_norm(self.state_project(states))], dim=-1)
-        gate = torch.sigmoid(self.gate(torch.tanh(features)).squeeze(-1))
+        return torch.sigmoid(self.gate(torch.tanh(features)).squeeze(-1))
+
+    def _best(self, states: Tensor, memory: OutputMemory, free: Tensor) -> tuple[Tensor, Tensor]:
+        """The token of the best cosine among the free slots, and its share of the probability, (batch, length) each."""
+        gate = self._gate(states, memory)
         cosine = F.normalize(states, dim=-1) @ F.normalize(memory.vectors, dim=-1).mT
         # A slot that is empty or used up counts as cosine 0 and proposes nothing.
         best, slot = (cosine * free).max(dim=-1)
@@ -276,6 +289,11 @@ class CopyOutput(OutputLayer):
         hidden = torch.tanh(self.context(attention @ memory.vectors) + self.state(states) + marked)
         shares = torch.sigmoid(self.gate(hidden)) * attention
         return shares, (1 - shares.sum(dim=-1, keepdim=True)).clamp(min=SMALLEST)
+
+    def gates(self, states: Tensor, target: Tensor, memory: OutputMemory, embedding: Tensor) -> Tensor:
+        """What is left to the model is what does not go through the gate."""
+        assert memory.slots is not None
+        return 1 - self._shares(states, memory, memory.slots.marks_along(target))[1].squeeze(-1)
 
     def _mix_at_reference(
         self, states: Tensor, model: Tensor, target: Tensor, memory: OutputMemory, embedding: Tensor
