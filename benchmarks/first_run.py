@@ -70,6 +70,9 @@ def train_system(
         settings.append(f"training.{stage}.steps={steps}")
     config = load_config(path, settings)
     result = train(config, stage=stage[-1], device=device, max_seconds=seconds or None)  # type: ignore[arg-type]
+    if result.model is None:
+        print(f"{system}: stopped after {time.monotonic() - started:.0f} s; the same command goes on", flush=True)
+        return
     log = [json.loads(line) for line in (folder / stage / "log.jsonl").read_text().splitlines()]
     record = {
         "system": system,
