@@ -266,7 +266,7 @@ def translate(
         batch_tokens=batch_tokens,
         progress=True,
     )
-    _write_lines(as_lines(results, wanted, as_json), output)
+    _write_lines(as_lines(results, wanted, as_json, nbest), output)
 
 
 @app.command()

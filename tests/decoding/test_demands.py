@@ -83,6 +83,18 @@ def test_twice_means_twice_and_forbidden_means_nowhere():
 def test_locate_gives_characters():
     mill = Constraint("Mühle", "mill", ("mills",))
     assert locate("house, (house) mills", [HOUSE, mill, HOUSE, HOUSE], "en") == ((0, 5), (15, 20), (8, 13), None)
+    twice = [Constraint("x", "a a")] * 2
+    assert locate("a a a a a", twice, "en") == ((0, 3), (4, 7))
+    party = [Constraint("x", "house party"), HOUSE]
+    assert locate("a house party house", party, "en") == ((2, 13), (2, 7))
+    assert locate("a house party house", party, "en", ordered=True) == ((2, 13), (14, 19))
+
+
+def test_the_order_is_that_of_the_text():
+    river = Constraint("Fluss", "river")
+    assert is_kept("a house, a river", Wishes((HOUSE, river), ordered=True), "en")
+    assert not is_kept("a river, a house", Wishes((HOUSE, river), ordered=True), "en")
+    assert is_kept("a river, a house", Wishes((HOUSE, river)), "en")
 
 
 @pytest.mark.parametrize(
@@ -160,7 +172,15 @@ def test_wishes_that_need_the_guaranteed_search(translator):
         translator.translate(["a"], nbest=5)
     with pytest.raises(ConfigError, match="must be vdba or beam"):
         translator.translate(["a"], search="magic")
-    with pytest.raises(ConfigError, match="list of phrases"):
-        translator.translate(["a"], forbidden="x")
+    for forbidden in ("x", [3]):
+        with pytest.raises(ConfigError, match="list of phrases"):
+            translator.translate(["a"], forbidden=forbidden)
+    for options in ({"beam": 2.5}, {"beam": True}, {"batch_tokens": 0}, {"length_penalty": float("nan")}):
+        with pytest.raises(ConfigError, match="must be"):
+            translator.translate(["a"], **options)
+    with pytest.raises(ConstraintError, match=r"sentence 1 has 63 constraints; at most 62"):
+        translator.translate(["a", "a b c"], [[Constraint("a", f"w{number}") for number in range(63)], []])
+    with pytest.raises(ConstraintError, match="list of texts"):
+        Constraint("Haus", "house", "home")
     with pytest.raises(ConstraintError, match="is empty, but has constraints"):
         translator.translate([""], [[HOUSE]])

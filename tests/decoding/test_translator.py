@@ -113,7 +113,7 @@ def test_wrong_arguments_are_explained(translator):
         translator.translate(["das Haus"], HOUSE)
     with pytest.raises(DataError, match=r"sentence 2 has \d+ subwords, the limit is 1022; split it first"):
         translator.translate(["a", "Haus " * 1200])
-    with pytest.raises(ConstraintError, match="over-long side"):
+    with pytest.raises(ConstraintError, match="is over-long: at most 1024 subwords"):
         translator.translate(["a"], [[Constraint("Haus", "house " * 1200)]])
     with pytest.raises(ConstraintError, match="empty"):
         translator.translate(["a"], [[Constraint("\u200b", "house")]])

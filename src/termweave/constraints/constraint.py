@@ -25,6 +25,9 @@ class Constraint:
         return (self.target, *self.alternatives)
 
     def __post_init__(self) -> None:
+        if isinstance(self.alternatives, str):
+            raise ConstraintError(f"the alternatives of a constraint are a list of texts, got {self.alternatives!r}")
+        object.__setattr__(self, "alternatives", tuple(self.alternatives))  # a list would not be hashable
         sides = [("source", self.source), ("target", self.target), *(("target", text) for text in self.alternatives)]
         for side, text in sides:
             if not isinstance(text, str):

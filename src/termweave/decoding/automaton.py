@@ -24,9 +24,10 @@ from termweave.errors import ConstraintError
 from termweave.storage import Array
 
 MOST_BITS = 62  # requirements of a sentence, repetitions counted
-CLOSED_ROOT, OPEN_ROOT = 0, 1  # no phrase under way; the output ends between words, or inside one
 
 Phrase = tuple[int, ...]
+
+# Nodes 0 and 1 are the roots: no phrase is under way, and the output ends between words (0) or inside one (1).
 
 
 @dataclass(frozen=True)
@@ -35,6 +36,13 @@ class Requirement:
 
     alternatives: tuple[Phrase, ...]
     times: int = 1
+
+    @property
+    def occurrences(self) -> int:
+        """A phrase that overlaps with itself could be counted twice in one place; so many occurrences exclude that."""
+        if self.times == 1:
+            return 1
+        return (self.times - 1) * max(map(_most_overlapping, self.alternatives)) + 1
 
 
 @dataclass(frozen=True)
@@ -248,10 +256,7 @@ class _Row:
         self.longest_trie = sum(len(phrase) for phrase in (*self.phrases, *demands.forbidden))
 
     def _add(self, requirement: Requirement) -> None:
-        # A phrase that overlaps with itself could be counted twice in one place; so many occurrences exclude that.
-        times = requirement.times
-        if times > 1:
-            times = (times - 1) * max(map(_most_overlapping, requirement.alternatives)) + 1
+        times = requirement.occurrences
         lowest, highest = self.bits, self.bits + times - 1
         # What begins inside a word would need something before it; a promise needs a spelling that can stand anywhere.
         lengths = [len(phrase) for phrase in requirement.alternatives if not self.joins.inner_start[phrase[0]]]

@@ -3,7 +3,7 @@
 The search works on tokens, the promise is about text. Where a word may end inside a run of pieces is a matter of the
 language ("Europe's" is two words, "don't" one), so the usual rule is a good guess: letters and digits go on with a
 word, all else ends it. After the search the text itself is looked at; where the guess was wrong, the sentence is
-searched again by a rule that cannot fail: a phrase stands between spaces.
+searched again by a rule that leaves nothing to guess: a phrase stands between spaces.
 """
 
 from __future__ import annotations
@@ -92,10 +92,12 @@ def require_possible(wishes: Wishes, language: str, room: int, subwords: Subword
 
 
 def is_kept(text: str, wishes: Wishes, language: str) -> bool:
-    """Does the text hold all that is required, as whole words and often enough, and nothing forbidden?"""
+    """Does the text hold all that is required, as whole words, often enough and in order, and nothing forbidden?"""
     words = comparable(text, language)
     if any(count_occurrences(words, comparable(phrase, language)) for phrase in wishes.forbidden):
         return False
+    if wishes.ordered:
+        return None not in locate(text, wishes.required, language, ordered=True)
     for targets, times in Counter(_targets(constraint) for constraint in wishes.required).items():
         found = sum(count_occurrences(words, phrase) for phrase in {comparable(target, language) for target in targets})
         if found < times:
@@ -103,27 +105,34 @@ def is_kept(text: str, wishes: Wishes, language: str) -> bool:
     return True
 
 
-def locate(text: str, constraints: Sequence[Constraint], language: str) -> tuple[Span | None, ...]:
-    """Where each constraint stands in the text, as characters; the second of two equal ones gets the second place."""
+def locate(
+    text: str, constraints: Sequence[Constraint], language: str, ordered: bool = False
+) -> tuple[Span | None, ...]:
+    """Where each constraint stands in the text, as characters: the leftmost place that is left.
+
+    Equal constraints share no word. With `ordered`, each must end behind the end of the one before it.
+    """
     spans = comparable_spans(text, language)
-    words = [text[start:end] for start, end in spans]
-    taken: Counter[tuple[str, ...]] = Counter()
+    words = tuple(text[start:end] for start, end in spans)
+    free_from: Counter[tuple[str, ...]] = Counter()  # the first word behind the last place of equal constraints
+    earliest = 0  # with `ordered`: the end of this one must lie behind the end of the one before
     found: list[Span | None] = []
     for constraint in constraints:
         targets = _targets(constraint)
-        places = sorted(
-            (place, place + len(phrase))
-            for phrase in {comparable(target, language) for target in targets}
-            for place in range(len(words) - len(phrase) + 1)
-            if phrase and tuple(words[place : place + len(phrase)]) == phrase
+        phrases = {comparable(target, language) for target in targets}
+        places = (
+            (start, start + len(phrase))
+            for start in range(free_from[targets], len(words))
+            for phrase in phrases
+            if phrase and words[start : start + len(phrase)] == phrase and start + len(phrase) > earliest
         )
-        number = taken[targets]
-        taken[targets] += 1
-        if number < len(places):
-            first, last = places[number]
-            found.append((spans[first][0], spans[last - 1][1]))
-        else:
+        place = next(places, None)
+        if place is None:
             found.append(None)
+            continue
+        free_from[targets] = place[1]
+        earliest = place[1] if ordered else 0
+        found.append((spans[place[0]][0], spans[place[1] - 1][1]))
     return tuple(found)
 
 
@@ -136,7 +145,7 @@ def spelled_otherwise(tokens: Sequence[int], wishes: Wishes, language: str, subw
         phrase = comparable(text, language)
         if count_occurrences(comparable(subwords.decode(tokens), language), phrase):
             run = _shortest_run(tokens, phrase, language, subwords)
-            found.append(next((token for token in reversed(run) if token not in needed), run[-1]))
+            found += [token for token in reversed(run) if token not in needed][:1]
     return tuple(found)
 
 

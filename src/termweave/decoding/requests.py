@@ -60,11 +60,17 @@ def parse_term(term: str) -> Constraint:
     return Constraint(source.strip(), target.strip())
 
 
-def as_lines(translations: Sequence[Translation], wanted: Sequence[Sequence[Constraint]], as_json: bool) -> list[str]:
-    """What is written: a JSON object a sentence, or the texts alone, the next best below the best."""
+def as_lines(
+    translations: Sequence[Translation], wanted: Sequence[Sequence[Constraint]], as_json: bool, nbest: int
+) -> list[str]:
+    """What is written: a JSON object a sentence, or `nbest` texts, the next best below the best, empty if missing."""
     if as_json:
         return [as_record(translation, own) for translation, own in zip(translations, wanted, strict=True)]
-    return [each.text for translation in translations for each in (translation, *translation.others)]
+    lines = []
+    for translation in translations:
+        texts = [translation.text, *(other.text for other in translation.others)]
+        lines += texts + [""] * (nbest - len(texts))
+    return lines
 
 
 def as_record(translation: Translation, constraints: Sequence[Constraint]) -> str:

@@ -13,7 +13,7 @@ from torch import Tensor
 
 from termweave.constraints.constraint import Constraint
 from termweave.data.batches import constraints_from_ids, pad_rows
-from termweave.decoding.automaton import compile_automaton
+from termweave.decoding.automaton import MOST_BITS, compile_automaton
 from termweave.decoding.beam import Hypothesis, Marks, SearchOptions, beam_search
 from termweave.decoding.demands import (
     Wishes,
@@ -128,15 +128,16 @@ class Translator:
         output. Both need "vdba". nbest: so many translations of each sentence, the further ones in `others`.
         batch_tokens bounds memory: source subwords, padding included, that are translated at once.
         """
-        _require_options(search, beam, nbest, ordered, forbidden)
+        # A plain model meets constraints only where it must, so all of its places go by what was met.
+        free = (beam + 1) // 2 if self.takes_constraints and isinstance(beam, int) else 0
+        options = SearchOptions(beam, length_penalty, max_length=POSITIONS - 2, free=free)
+        _require_options(options, search, nbest, ordered, batch_tokens)
+        _require_phrases(forbidden, search)
         wanted = self._wanted(sentences, constraints, search)
         self._tag(direction)
         wishes = [Wishes(tuple(own), tuple(forbidden), ordered) if search == "vdba" else Wishes() for own in wanted]
         pairs = zip(sentences, wanted, wishes, strict=True)
         requests = [self._request(index, *row, direction) for index, row in enumerate(pairs)]
-        # A plain model meets constraints only where it must, so all of its places go by what was met.
-        free = (beam + 1) // 2 if self.takes_constraints else 0
-        options = SearchOptions(beam, length_penalty, max_length=POSITIONS - 2, free=free)
         results = [Translation("", 0.0)] * len(requests)
         with progress_bar("translating", len(requests)) if progress else _no_progress() as advance:
             for batch in _batches([request for request in requests if request.source], batch_tokens):
@@ -154,6 +155,8 @@ class Translator:
         wanted = self._wanted([sentence], [constraints], "vdba")
         request = self._request(0, sentence, wanted[0], Wishes(), direction)
         tokens = self.subwords.encode(normalise(output))
+        if len(tokens) > POSITIONS - 2:
+            raise DataError(f"the output has {len(tokens)} subwords, the limit is {POSITIONS - 2}")
         device = self.model.embedding.device
         source = [*([] if tag is None else [tag]), *request.source, self.subwords.eos]
         given = constraints_from_ids([request.constraints], self.subwords.pad)
@@ -179,13 +182,18 @@ class Translator:
     ) -> Sequence[Sequence[Constraint]]:
         if isinstance(sentences, str):
             raise DataError("translate() takes a list of sentences, not one string; write translate([sentence])")
+        if not isinstance(sentences, Sequence) or not isinstance(constraints, Sequence | None):
+            raise DataError("translate() takes lists: of sentences, and of lists of constraints")
+        for index, sentence in enumerate(sentences):
+            if not isinstance(sentence, str):
+                raise DataError(f"sentence {index + 1} must be text, got {sentence!r}")
         constraints = [()] * len(sentences) if constraints is None else constraints
         if len(constraints) != len(sentences):
             raise ConstraintError(
                 f"there are {len(sentences)} sentences but constraints for {len(constraints)}; give one list a sentence"
             )
         for index, own in enumerate(constraints):
-            if isinstance(own, Constraint):
+            if not isinstance(own, Sequence):
                 raise ConstraintError(f"sentence {index + 1}: give one list of constraints a sentence, [[…], […]]")
         if any(constraints) and search == "beam" and not self.takes_constraints:
             raise ConstraintError(
@@ -206,14 +214,27 @@ class Translator:
             if not isinstance(constraint, Constraint):
                 raise ConstraintError(f"{where}: expected a Constraint, got {constraint!r}")
             ids = [self.subwords.encode(normalise(text)) for text in (constraint.source, constraint.target)]
-            if not all(ids) or max(map(len, ids)) > POSITIONS:
-                raise ConstraintError(f"{where}: {constraint} has an empty or over-long side")
+            if not all(ids):
+                raise ConstraintError(f"{where}: {constraint} has an empty side: nothing visible is left of it")
+            if max(map(len, ids)) > POSITIONS:
+                start = f"{constraint.source[:40]!r} → {constraint.target[:40]!r}"
+                raise ConstraintError(f"{where}: the constraint {start} … is over-long: at most {POSITIONS} subwords")
             pairs.append((ids[0], ids[1]))
         if wishes:
             require_possible(wishes, self._language(direction), POSITIONS - 2, self.subwords, where)
+            self._require_countable(wishes, where)
             if not source and wishes.required:
                 raise ConstraintError(f"{where} is empty, but has constraints")
         return _Request(index, source, pairs if self.takes_constraints else [], tuple(constraints), wishes)
+
+    def _require_countable(self, wishes: Wishes, where: str) -> None:
+        needed = sum(item.occurrences for item in make_demands(wishes, self.subwords).required)
+        if needed > MOST_BITS:
+            raise ConstraintError(
+                f"{where} has {len(wishes.required)} constraints; at most {MOST_BITS} can be guaranteed at once, and "
+                "fewer where the same phrase is wanted several times and overlaps with itself. Give fewer, or use "
+                "--search beam"
+            )
 
     def _language(self, direction: str | None) -> str:
         """The language of the output."""
@@ -255,7 +276,10 @@ class Translator:
     def _translation(self, request: _Request, found: list[Hypothesis], direction: str | None) -> Translation:
         language = self._language(direction)
         texts = [(self.subwords.decode(hypothesis.tokens), hypothesis.score) for hypothesis in found]
-        each = [Translation(text, score, locate(text, request.given, language)) for text, score in texts]
+        each = [
+            Translation(text, score, locate(text, request.given, language, request.wishes.ordered))
+            for text, score in texts
+        ]
         return replace(each[0], others=tuple(each[1:]))
 
     def _tag(self, direction: str | None) -> int | None:
@@ -292,17 +316,27 @@ class Translator:
         return found
 
 
-def _require_options(search: str, beam: int, nbest: int, ordered: bool, forbidden: Sequence[str]) -> None:
+def _require_options(options: SearchOptions, search: str, nbest: int, ordered: bool, batch_tokens: int) -> None:
     if search not in ("vdba", "beam"):
         raise ConfigError(f"search: must be vdba or beam, got {search!r}")
-    if beam < 1:
-        raise ConfigError(f"beam: must be at least 1, got {beam}")
-    if not 1 <= nbest <= beam:
-        raise ConfigError(f"nbest: must lie between 1 and the beam ({beam}), got {nbest}; raise --beam for more")
-    if isinstance(forbidden, str):
-        raise ConfigError("forbidden: give a list of phrases, not one string")
-    if search == "beam" and (ordered or forbidden):
-        raise ConfigError("ordered and forbidden need the search that guarantees them; use --search vdba")
+    for name, value in (("beam", options.beam), ("nbest", nbest), ("batch_tokens", batch_tokens)):
+        if not isinstance(value, int) or isinstance(value, bool) or value < 1:
+            raise ConfigError(f"{name}: must be at least 1, a whole number, got {value!r}")
+    if nbest > options.beam:
+        raise ConfigError(
+            f"nbest: must lie between 1 and the beam ({options.beam}), got {nbest}; raise --beam for more"
+        )
+    if not isinstance(options.length_penalty, int | float) or not 0 <= options.length_penalty < float("inf"):
+        raise ConfigError(f"length_penalty: must be a number, at least 0, got {options.length_penalty!r}")
+    if search == "beam" and ordered:
+        raise ConfigError("ordered needs the search that guarantees it; use --search vdba")
+
+
+def _require_phrases(forbidden: Sequence[str], search: str) -> None:
+    if isinstance(forbidden, str) or not all(isinstance(phrase, str) for phrase in forbidden):
+        raise ConfigError(f"forbidden: give a list of phrases, got {forbidden!r}")
+    if search == "beam" and forbidden:
+        raise ConfigError("forbidden phrases need the search that keeps them out; use --search vdba")
 
 
 def _batches(requests: list[_Request], batch_tokens: int) -> Iterator[list[_Request]]:
