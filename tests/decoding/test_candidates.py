@@ -7,8 +7,20 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from termweave.decoding.candidates import CHUNK, Candidates, best_candidates, choose, only_ending
+from termweave.decoding.candidates import (
+    CHUNK,
+    Candidates,
+    best_candidates,
+    best_of_each,
+    choose,
+    chunk_maxima,
+    only_ending,
+)
 from termweave.model.output import Scores
+
+
+def best(scores: Scores, so_far: torch.Tensor, count: int) -> Candidates:
+    return best_candidates(scores, so_far, count, chunk_maxima(scores.values))
 
 
 def sorted_candidates(scores: Scores, so_far: torch.Tensor, count: int) -> list[list[tuple[float, int, int]]]:
@@ -40,24 +52,24 @@ def test_exact_with_ties_by_place(vocabulary, beam, levels, seed):
     scores = Scores(values, torch.randint(-2, 2, (2, beam), generator=random) / 4)
     so_far = torch.randint(-2, 2, (2, beam), generator=random) / 4
     count = min(2 * beam, beam * vocabulary)
-    assert as_tuples(best_candidates(scores, so_far, count)) == sorted_candidates(scores, so_far, count)
+    assert as_tuples(best(scores, so_far, count)) == sorted_candidates(scores, so_far, count)
 
 
 def test_what_is_impossible_comes_last():
     values = torch.full((1, 2, 2 * CHUNK), float("-inf"))
     values[0, 1, 200], values[0, 0, 3] = -1.0, -2.0
     scores = Scores(values, torch.zeros(1, 2))
-    found = best_candidates(scores, torch.zeros(1, 2), 4)
+    found = best(scores, torch.zeros(1, 2), 4)
     assert as_tuples(found)[0][:2] == [(-1.0, 1, 200), (-2.0, 0, 3)]
     assert found.scores[0, 2:].tolist() == [float("-inf")] * 2
-    nothing = best_candidates(scores, torch.full((1, 2), float("-inf")), 4)
+    nothing = best(scores, torch.full((1, 2), float("-inf")), 4)
     assert nothing.scores.tolist() == [[float("-inf")] * 4]
 
 
 @pytest.mark.parametrize("vocabulary", [3, CHUNK + 2])
 def test_a_vocabulary_too_small_is_filled_up(vocabulary):
     scores = Scores(torch.randn(2, 1, vocabulary), torch.zeros(2, 1))
-    found = best_candidates(scores, torch.zeros(2, 1), 3 * CHUNK)
+    found = best(scores, torch.zeros(2, 1), 3 * CHUNK)
     assert found.scores.shape == found.parents.shape == found.tokens.shape == (2, 3 * CHUNK)
     assert found.scores.isfinite().sum(dim=1).tolist() == [vocabulary] * 2
     assert int(found.tokens.max()) < vocabulary
@@ -69,6 +81,17 @@ def test_at_the_limit_there_is_but_the_end():
     ends = only_ending(scores, torch.tensor([[-3.0, 0.0, 0.0]] * 2), end=1, count=4)
     assert as_tuples(ends)[0][:3] == [(-2.0, 2, 1), (-3.0, 1, 1), (-4.0, 0, 1)]
     assert ends.scores[0, 3] == float("-inf")
-    others = best_candidates(scores, torch.zeros(2, 3), 4)
+    others = best(scores, torch.zeros(2, 3), 4)
     chosen = as_tuples(choose(torch.tensor([True, False]), ends, others))
     assert chosen == [as_tuples(ends)[0], as_tuples(others)[1]]
+
+
+@pytest.mark.parametrize("vocabulary", [3, CHUNK, 2 * CHUNK + 5])
+def test_the_best_of_each_hypothesis(vocabulary):
+    torch.manual_seed(1)
+    scores = Scores(torch.randn(2, 3, vocabulary), torch.randn(2, 3))
+    so_far = torch.randn(2, 3)
+    found = best_of_each(scores, so_far, chunk_maxima(scores.values))
+    values, tokens = scores.log_probabilities().max(dim=2)
+    assert found.tokens.tolist() == tokens.tolist()
+    torch.testing.assert_close(found.scores, values + so_far)

@@ -22,6 +22,7 @@ from termweave.decoding.candidates import (
     best_candidates,
     best_of_each,
     choose,
+    chunk_maxima,
     only_ending,
     scores_of,
 )
@@ -169,10 +170,11 @@ def _candidates(
 ) -> tuple[Candidates, Place | None]:
     """The best 2 · beam continuations of each sentence: enough to keep `beam` of them even if all of them can end."""
     count = 2 * options.beam
-    best, places = best_candidates(scores, state.scores, count), None
+    maxima = chunk_maxima(scores.values)
+    best, places = best_candidates(scores, state.scores, count, maxima), None
     if state.automaton is not None and state.place is not None:
         tokens = F.pad(state.automaton.tokens, (0, 1), value=marks.end)
-        own_best = best_of_each(scores, state.scores)
+        own_best = best_of_each(scores, state.scores, maxima)
         best, places = choose_by_bank(
             state.automaton,
             state.place,

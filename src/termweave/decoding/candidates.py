@@ -31,11 +31,10 @@ class Candidates:
     tokens: Tensor
 
 
-def best_candidates(scores: Scores, so_far: Tensor, count: int) -> Candidates:
-    """so_far: (batch, beam), log P of the hypotheses that are continued."""
+def best_candidates(scores: Scores, so_far: Tensor, count: int, maxima: Tensor) -> Candidates:
+    """so_far: (batch, beam), log P of the hypotheses that are continued. maxima: of the chunks, see `chunk_maxima`."""
     batch, beam, vocabulary = scores.values.shape
     base = so_far + scores.offset
-    maxima = _chunk_maxima(scores.values)
     chunks = maxima.shape[2]
     ranked = _best((maxima + base.unsqueeze(2)).flatten(1), min(count, beam * chunks))
     chosen = ranked.sort(dim=1).values  # in the order of their places, so that ties are too
@@ -50,12 +49,15 @@ def best_candidates(scores: Scores, so_far: Tensor, count: int) -> Candidates:
     return _filled_up(Candidates(totals.gather(1, best), parents.gather(1, best), tokens.gather(1, best)), count)
 
 
-def best_of_each(scores: Scores, so_far: Tensor) -> Candidates:
-    """The best continuation of each hypothesis."""
-    batch, beam, _ = scores.values.shape
-    values, tokens = scores.values.max(dim=2)
+def best_of_each(scores: Scores, so_far: Tensor, maxima: Tensor) -> Candidates:
+    """The best continuation of each hypothesis. maxima: of the chunks, see `chunk_maxima`."""
+    batch, beam, vocabulary = scores.values.shape
+    values, chunk = maxima.max(dim=2, keepdim=True)
+    inside = torch.arange(CHUNK, device=chunk.device)
+    tokens = (chunk * CHUNK + inside).clamp(max=vocabulary - 1)
+    best = scores.values.gather(2, tokens).argmax(dim=2, keepdim=True)
     parents = torch.arange(beam, device=tokens.device).expand(batch, beam)
-    return Candidates(values + scores.offset + so_far, parents, tokens)
+    return Candidates(values.squeeze(2) + scores.offset + so_far, parents, tokens.gather(2, best).squeeze(2))
 
 
 def scores_of(scores: Scores, so_far: Tensor, tokens: Tensor) -> Tensor:
@@ -80,7 +82,7 @@ def choose(condition: Tensor, these: Candidates, those: Candidates) -> Candidate
     )
 
 
-def _chunk_maxima(values: Tensor) -> Tensor:
+def chunk_maxima(values: Tensor) -> Tensor:
     """(batch, beam, vocabulary) → (batch, beam, chunks); the last chunk may be shorter."""
     batch, beam, vocabulary = values.shape
     whole = vocabulary // CHUNK
