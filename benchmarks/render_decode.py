@@ -81,7 +81,7 @@ def section(title: str, name: str, script: str) -> list[str]:
     if report is None:
         return [f"## {title}", "", "Not measured yet.", ""]
     command = " ".join(["python", f"benchmarks/{script}", *report["arguments"]])
-    return [f"## {title}", "", f"`{command}`", "", f"On: {report['processor']}.", ""]
+    return [f"## {title}", "", "```", command, "```", "", f"On: {report['processor']}.", ""]
 
 
 def main() -> None:
