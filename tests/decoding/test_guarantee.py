@@ -45,7 +45,7 @@ def search(
     return beam_search(model, memory, needed + spare, MARKS, SearchOptions(beam, free=free), automaton)
 
 
-def same(found: list[Hypothesis], expected: list[Hypothesis]) -> None:
+def assert_same(found: list[Hypothesis], expected: list[Hypothesis]) -> None:
     assert [hypothesis.tokens for hypothesis in found] == [hypothesis.tokens for hypothesis in expected]
     assert [hypothesis.score for hypothesis in found] == pytest.approx([h.score for h in expected], abs=1e-5)
 
@@ -73,11 +73,11 @@ def test_a_batch_gives_what_its_sentences_give_alone_in_any_order(model, demands
     sources = list(range(len(demands)))
     together = search(model, sources, demands, beam, 4, free=1)
     for index in sources:
-        same(search(model, [index], [demands[index]], beam, 4, free=1)[0], together[index])
+        assert_same(search(model, [index], [demands[index]], beam, 4, free=1)[0], together[index])
     order = random.sample(sources, len(sources))
     shuffled = search(model, order, [demands[index] for index in order], beam, 4, free=1)
     for place, index in enumerate(order):
-        same(shuffled[place], together[index])
+        assert_same(shuffled[place], together[index])
 
 
 @settings(max_examples=60, deadline=None)
@@ -88,7 +88,7 @@ def test_without_constraints_it_is_beam_search(model, batch, beam, other):
     plain = search(model, sources, None, beam, 7)
     constrained = search(model, [*sources, 9], [*[Demands()] * batch, other], beam, 7)
     for index in sources:
-        same(constrained[index], plain[index])
+        assert_same(constrained[index], plain[index])
 
 
 @settings(max_examples=150, deadline=None)
