@@ -153,26 +153,26 @@ def _extend(model: Transformer, state: BeamState) -> Scores:
     return scores
 
 
-def _close_ends(state: BeamState, scores: Scores, marks: Marks) -> Tensor:
+def _close_ends(state: BeamState, scores: Scores, marks: Marks) -> Tensor | None:
     """No hypothesis may end before it has met its constraints, or with something forbidden.
 
-    Returns the scores of the ends that were closed, (batch, beam), −inf where none was.
+    Returns the scores of the ends that were closed, (batch, beam), −inf where none was; None without constraints.
     """
     if state.automaton is None or state.place is None:
-        return scores.offset
+        return None
     ends = scores.values[:, :, marks.end].clone()
     state.automaton.close(scores.values, state.place.nodes, state.place.bits, marks.end)
     return ends.masked_fill(scores.values[:, :, marks.end] > IMPOSSIBLE, IMPOSSIBLE)
 
 
 def _candidates(
-    state: BeamState, scores: Scores, wished: Tensor, marks: Marks, options: SearchOptions
+    state: BeamState, scores: Scores, wished: Tensor | None, marks: Marks, options: SearchOptions
 ) -> tuple[Candidates, Place | None]:
     """The best 2 · beam continuations of each sentence: enough to keep `beam` of them even if all of them can end."""
     count = 2 * options.beam
     maxima = chunk_maxima(scores.values)
     best, places = best_candidates(scores, state.scores, count, maxima), None
-    if state.automaton is not None and state.place is not None:
+    if state.automaton is not None and state.place is not None and wished is not None:
         tokens = F.pad(state.automaton.tokens, (0, 1), value=marks.end)
         own_best = best_of_each(scores, state.scores, maxima)
         best, places = choose_by_bank(
