@@ -4,7 +4,8 @@
     python benchmarks/first_run.py train    CONFIG stage1 --steps 8500
     python benchmarks/first_run.py train    CONFIG vanilla copy --steps 3000
     python benchmarks/first_run.py sets     CONFIG            # needs `vanilla`: makes `all` and `hard`
-    python benchmarks/first_run.py evaluate CONFIG vanilla copy …
+    python benchmarks/first_run.py evaluate CONFIG vanilla copy …                  # plain beam search
+    python benchmarks/first_run.py evaluate CONFIG vanilla copy … --search vdba    # constraints guaranteed
     python benchmarks/first_run.py render
 
 The systems are `vanilla` (stage 1 continued), `paper`, `released` and `copy`, all started from the same stage 1 and
@@ -27,7 +28,7 @@ from termweave.config import Config, load_config, to_tree
 from termweave.constraints.evaluation_sets import ConstraintSetOptions, make_constraint_set, read_constraint_set
 from termweave.data.readers import read_together
 from termweave.data.test_sets import learn_links, make_test_constraints
-from termweave.decoding.translator import Translator
+from termweave.decoding.translator import Search, Translator
 from termweave.evaluation.scores import evaluate
 from termweave.training.stages import train
 
@@ -38,7 +39,9 @@ SYSTEMS = {
     "released": ["model.variant=released"],
     "copy": ["model.variant=copy"],
 }
+TEST_SETS = ("rwth508", "europarl", "bicici100")
 OPTIONS = ConstraintSetOptions("de", "en", seed=1)
+LINKED = {"rwth508": "test.rwth508", "bicici100": "gold.bicici100"}  # test sets that come tokenised and with links
 
 
 def run_folder(config: Config) -> Path:
@@ -95,63 +98,69 @@ def train_system(
 
 
 def make_sets(config: Config, text: Path, device: str, batch_tokens: int) -> None:
-    """`all` and `hard` of both test sets; hard is what the vanilla model's greedy output does not contain."""
+    """`all` and `hard` of the test sets; hard is what the vanilla model's greedy output does not contain."""
     folder = run_folder(config) / "sets"
     vanilla = Translator.load(stage_model(config, "vanilla"), device)
-    rwth, europarl = text / "test.rwth508", text / "dev.europarl"
-    lines = list(read_together(Path(f"{europarl}.de.xz"), Path(f"{europarl}.en.xz")))
+    for name in TEST_SETS:
+        make_set(folder / f"{name}.all.jsonl", name, text, None)
+        sources = [row.source for row in read_constraint_set(folder / f"{name}.all.jsonl")]
+        greedy = vanilla.translate(sources, beam=1, batch_tokens=batch_tokens)
+        storage.write_text(folder / f"{name}.greedy", "".join(f"{output}\n" for output in greedy))
+        make_set(folder / f"{name}.hard.jsonl", name, text, folder / f"{name}.greedy")
+
+
+def make_set(output: Path, name: str, text: Path, greedy: Path | None) -> None:
+    if name in LINKED:
+        source, target, links = [text / f"{LINKED[name]}.{end}" for end in ("de", "en", "links")]
+        make_test_constraints(source, target, output, OPTIONS, links=links, hard_against=greedy)
+        return
+    lines = list(read_together(text / "dev.europarl.de.xz", text / "dev.europarl.en.xz"))
     columns = [line[0] for line in lines], [line[1] for line in lines]
+    hard = greedy.read_text(encoding="utf-8").splitlines() if greedy else None
     links = storage.read_json(text / "dev.europarl.links.json")
-    for kind in ("all", "hard"):
-        against: dict[str, Path | None] = {"rwth508": None, "europarl": None}
-        if kind == "hard":
-            for name in against:
-                against[name] = folder / f"{name}.greedy"
-                sources = [row.source for row in read_constraint_set(folder / f"{name}.all.jsonl")]
-                outputs = vanilla.translate(sources, beam=1, batch_tokens=batch_tokens)
-                storage.write_text(folder / f"{name}.greedy", "".join(f"{output}\n" for output in outputs))
-        names = [Path(f"{rwth}.{end}") for end in ("de", "en", "links")]
-        output = folder / f"rwth508.{kind}.jsonl"
-        make_test_constraints(names[0], names[1], output, OPTIONS, links=names[2], hard_against=against["rwth508"])
-        greedy = against["europarl"]
-        hard = greedy.read_text(encoding="utf-8").splitlines() if greedy else None
-        output = folder / f"europarl.{kind}.jsonl"
-        make_constraint_set(output, *columns, links, OPTIONS, tokenised=False, hard_against=hard)
+    make_constraint_set(output, *columns, links, OPTIONS, tokenised=False, hard_against=hard)
 
 
-def evaluate_system(config: Config, system: str, device: str, batch_tokens: int, results: Path) -> None:
+def evaluate_system(config: Config, system: str, device: str, batch_tokens: int, search: Search, results: Path) -> None:
     translator = Translator.load(stage_model(config, system), device)
-    for name in ("rwth508", "europarl"):
-        evaluate_test_set(translator, system, name, run_folder(config), batch_tokens, results)
+    for name in TEST_SETS:
+        evaluate_test_set(translator, system, name, run_folder(config), batch_tokens, search, results)
 
 
 def evaluate_test_set(
-    translator: Translator, system: str, name: str, run: Path, batch_tokens: int, results: Path
+    translator: Translator, system: str, name: str, run: Path, batch_tokens: int, search: Search, results: Path
 ) -> None:
-    outputs: dict[str, list[str]] = {}
-    for kind in ("none", "all", "hard"):
+    """Translate the test set in all its kinds. A plain model under plain search knows no constraints: one output."""
+    outputs: list[str] = []
+    seconds = 0.0
+    for kind in ("none", "all", "hard") if search == "beam" else ("all", "hard"):
         rows = read_constraint_set(run / "sets" / f"{name}.{'all' if kind == 'none' else kind}.jsonl")
-        given = system not in ("vanilla", "stage1") and kind != "none"
+        given = kind != "none" and (translator.takes_constraints or search == "vdba")
         if given or not outputs:
             started = time.monotonic()
             translations = translator.translate(
                 [row.source for row in rows],
                 [row.constraints if given else () for row in rows],
-                search="beam",
+                search=search,
                 beam=4,
                 batch_tokens=batch_tokens,
             )
             seconds = time.monotonic() - started
-            outputs[kind] = [translation.text for translation in translations]
-        else:
-            outputs[kind] = outputs["none"]
-        storage.write_text(run / "outputs" / f"{system}.{name}.{kind}", "".join(f"{line}\n" for line in outputs[kind]))
-        provenance = {"model": system, "set": f"{name}.{kind}", "beam": "4", "seed": str(OPTIONS.seed)}
-        scores = evaluate(outputs[kind], rows, "en", provenance).to_json()
-        record = {"system": system, "test_set": name, "constraints_given": kind, "seconds": round(seconds, 1)} | scores
-        storage.write_json(results / f"{system}.{name}.{kind}.json", record)
+            outputs = [translation.text for translation in translations]
+        called = system if search == "beam" else f"{system}+{search}"
+        storage.write_text(run / "outputs" / f"{called}.{name}.{kind}", "".join(f"{line}\n" for line in outputs))
+        provenance = {
+            "model": system,
+            "set": f"{name}.{kind}",
+            "search": search,
+            "beam": "4",
+            "seed": str(OPTIONS.seed),
+        }
+        scores = evaluate(outputs, rows, "en", provenance).to_json()
+        record = {"system": called, "test_set": name, "constraints_given": kind, "seconds": round(seconds, 1)} | scores
+        storage.write_json(results / f"{called}.{name}.{kind}.json", record)
         csr = scores["csr_phrase_level"]
-        print(f"{system:9} {name:9} {kind:5} BLEU {scores['bleu']:.2f} CSR {csr:.2f} ({seconds:.1f} s)", flush=True)
+        print(f"{called:9} {name:9} {kind:5} BLEU {scores['bleu']:.2f} CSR {csr:.2f} ({seconds:.1f} s)", flush=True)
 
 
 def main() -> None:
@@ -164,6 +173,7 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=0.0, help="stop training cleanly after so long; 0: never")
     parser.add_argument("--steps", type=int, default=0, help="train so many steps")
     parser.add_argument("--pairs", type=int, default=450_000, help="training pairs aligned with dev.europarl")
+    parser.add_argument("--search", default="beam", choices=["beam", "vdba"], help="vdba guarantees constraints")
     parser.add_argument("--device", default="auto")
     parser.add_argument("--batch-tokens", type=int, default=16384)
     parser.add_argument("--set", dest="settings", action="append", default=[], metavar="KEY=VALUE")
@@ -186,7 +196,7 @@ def main() -> None:
         make_sets(config, options.text, options.device, options.batch_tokens)
     else:
         for system in options.systems:
-            evaluate_system(config, system, options.device, options.batch_tokens, results)
+            evaluate_system(config, system, options.device, options.batch_tokens, options.search, results)
 
 
 if __name__ == "__main__":
