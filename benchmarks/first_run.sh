@@ -8,7 +8,7 @@
 set -u
 export PYTHONPATH=src PYTHONUNBUFFERED=1 PYTHONWARNINGS=ignore
 CONFIG=configs/de-en.toml
-RUN=${RUN:-3-all-systems}
+RUN=${RUN:-4-all-systems}
 TOKENIZER="--set subwords.model=carry/de-en/tokenizer.model" # from any earlier `termweave prepare`: saves a minute
 DRIVER="python3 benchmarks/first_run.py"
 
