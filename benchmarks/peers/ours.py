@@ -109,9 +109,7 @@ class Engine:
         limits = torch.full((request.batch,), request.length, device=self.device)
         # No end mark, and the outputs cut at the limit: exactly `length` steps.
         marks = Marks(BEGIN, END, never=(PADDING, BEGIN, END))
-        # A model that knows its constraints keeps half of its hypotheses for their scores, as `Translator` has it.
-        free = (request.beam + 1) // 2 if self.aware else 0
-        options = SearchOptions(request.beam, max_length=request.length, free=free, cut=True)
+        options = SearchOptions(request.beam, max_length=request.length, aware=self.aware, cut=True)
         self.wait()
 
         @torch.inference_mode()

@@ -42,7 +42,7 @@ class SearchOptions:
     beam: int = 4  # hypotheses kept per sentence
     length_penalty: float = 1.0  # scores are divided by length to this power
     max_length: int = 256  # longest output, in subwords
-    free: int = 0  # with constraints: so many hypotheses are kept for their score alone, however much they have met
+    aware: bool = False  # with constraints: the model knows them, so that score comes before how much is met
     cut: bool = False  # at its limit an output is cut off, instead of being made to end
 
 
@@ -186,7 +186,7 @@ def _candidates(
             room=state.limits - state.step,
             end=marks.end,
             count=count,
-            free=options.free,
+            aware=options.aware,
         )
     if state.step <= state.earliest:
         return best, places

@@ -72,6 +72,7 @@ class _Request:
     constraints: list[tuple[list[int], list[int]]]
     given: tuple[Constraint, ...]
     wishes: Wishes
+    found: tuple[Hypothesis, ...] = ()  # outputs of plain search that keep to the wishes, though not the best of it
 
 
 class Translator:
@@ -128,9 +129,7 @@ class Translator:
         output. Both need "vdba". nbest: so many translations of each sentence, the further ones in `others`.
         batch_tokens bounds memory: source subwords, padding included, that are translated at once.
         """
-        # A plain model meets constraints only where it must, so all of its places go by what was met.
-        free = (beam + 1) // 2 if self.takes_constraints and isinstance(beam, int) else 0
-        options = SearchOptions(beam, length_penalty, max_length=POSITIONS - 2, free=free)
+        options = SearchOptions(beam, length_penalty, max_length=POSITIONS - 2, aware=self.takes_constraints)
         _require_options(options, search, nbest, ordered, batch_tokens)
         _require_phrases(forbidden, search)
         wanted = self._wanted(sentences, constraints, search)
@@ -140,10 +139,10 @@ class Translator:
         requests = [self._request(index, *row, direction) for index, row in enumerate(pairs)]
         results = [Translation("", 0.0)] * len(requests)
         with progress_bar("translating", len(requests)) if progress else _no_progress() as advance:
-            for batch in _batches([request for request in requests if request.source], batch_tokens):
-                for request, found in self._solve(batch, direction, options):
-                    results[request.index] = self._translation(request, found[:nbest], direction)
-                advance(len(batch))
+            wanting = [request for request in requests if request.source]
+            for request, found in self._find(wanting, direction, options, nbest, batch_tokens):
+                results[request.index] = self._translation(request, found[:nbest], direction)
+                advance(1)
         return results
 
     @torch.inference_mode()
@@ -240,6 +239,38 @@ class Translator:
         """The language of the output."""
         return (direction or self.directions[0]).partition("-")[2]
 
+    def _find(
+        self, requests: list[_Request], direction: str | None, options: SearchOptions, nbest: int, batch_tokens: int
+    ) -> Iterator[tuple[_Request, list[Hypothesis]]]:
+        """Outputs of each sentence. What plain search finds needs no guarantee if it keeps to the wishes anyway.
+
+        A model that knows its constraints mostly does. The few sentences where it does not are searched again
+        together, with twice the beam, so that what the model would say by itself has its usual places beside the rest.
+        """
+        language = self._language(direction)
+        # A plain model meets constraints only where it must, so it is made to from the start.
+        bound = [request for request in requests if request.wishes.required and not self.takes_constraints]
+        free = [request for request in requests if not request.wishes.required or self.takes_constraints]
+        again = []
+        for batch in _batches(free, batch_tokens):
+            unbound = [replace(request, wishes=Wishes()) for request in batch]
+            for request, hypotheses in zip(batch, self._search(unbound, direction, options, False), strict=True):
+                kept = self._kept(request, hypotheses, language)
+                if kept[:nbest] == hypotheses[:nbest]:
+                    yield request, kept
+                else:
+                    again.append(replace(request, found=tuple(kept)))
+        for batch in _batches(bound, batch_tokens):
+            yield from self._solve(batch, direction, options)
+        for batch in _batches(again, batch_tokens // 2):
+            yield from self._solve(batch, direction, replace(options, beam=2 * options.beam))
+
+    def _kept(self, request: _Request, hypotheses: Sequence[Hypothesis], language: str) -> list[Hypothesis]:
+        """Those whose text keeps to the wishes."""
+        if not request.wishes:
+            return list(hypotheses)
+        return [found for found in hypotheses if is_kept(self.subwords.decode(found.tokens), request.wishes, language)]
+
     def _solve(
         self, batch: list[_Request], direction: str | None, options: SearchOptions
     ) -> Iterator[tuple[_Request, list[Hypothesis]]]:
@@ -249,13 +280,10 @@ class Translator:
             again = []
             strict = attempt > 0 and any(request.wishes.required for request in batch)
             for request, hypotheses in zip(batch, self._search(batch, direction, options, strict), strict=True):
-                kept = [
-                    hypothesis
-                    for hypothesis in hypotheses
-                    if not request.wishes or is_kept(self.subwords.decode(hypothesis.tokens), request.wishes, language)
-                ]
+                kept = [*request.found, *self._kept(request, hypotheses, language)]
                 if kept:
-                    yield request, kept
+                    different = {hypothesis.tokens: hypothesis for hypothesis in kept}.values()
+                    yield request, sorted(different, key=lambda hypothesis: -hypothesis.score)
                 else:
                     again.append(self._amended(request, hypotheses, language))
             if not again:

@@ -2,11 +2,12 @@
 
 After Hu et al. (2019). The candidates of a sentence are its best continuations, each hypothesis' own best, and every
 token of a constraint and the end after every hypothesis: so there is always one that leads to the goal. They fall into
-banks by how many constraint tokens are still missing. Some places are free: they go to the best of all, whatever their
-bank, for a model that knows its constraints meets them in its own good time. The others go round: the best of each bank
-first, from the fullest bank down, then the second best, and so on. A hypothesis that would rather end, with something
-still missing, must go on with that. Nothing here loops over sentences, hypotheses or constraints, so the number of
-tensor operations is the same for every batch.
+banks by how many constraint tokens are still missing. For a plain model places go round: the best of each bank first,
+from the fullest bank down, then the second best, and so on. A model that knows its constraints meets them in its own
+good time, so there the best of all comes first, then whatever is ahead of everything better than itself: constraints
+that were pressed in too early are not kept for being many. A hypothesis that would rather end, with something still
+missing, must go on with that. Nothing here loops over sentences, hypotheses or constraints, so the number of tensor
+operations is the same for every batch.
 """
 
 from __future__ import annotations
@@ -18,8 +19,6 @@ from torch import Tensor
 
 from termweave.decoding.automaton import Automaton
 from termweave.decoding.candidates import IMPOSSIBLE, Candidates
-
-FREE = 2**30  # the bank of what needs none
 
 
 @dataclass(frozen=True)
@@ -52,7 +51,7 @@ def choose_by_bank(
     room: Tensor,  # (batch,) tokens that still fit behind the candidates
     end: int,
     count: int,
-    free: int,  # places that go by score alone
+    aware: bool,  # the model knows its constraints
 ) -> tuple[Candidates, Place]:
     """`count` candidates in the order of preference, and where they stand."""
     candidates = _all_candidates(best, own_best, tokens, token_scores)
@@ -60,7 +59,7 @@ def choose_by_bank(
     idle = missing >= automaton.missing(place.nodes, place.bits).gather(1, candidates.parents)
     impossible = impossible | (wants_end.gather(1, candidates.parents) & idle)
     scores = candidates.scores.masked_fill(impossible, IMPOSSIBLE)
-    chosen = allocate(scores, -missing, count, free)
+    chosen = (climb if aware else allocate)(scores, -missing, count)
     return Candidates(
         scores.gather(1, chosen), candidates.parents.gather(1, chosen), candidates.tokens.gather(1, chosen)
     ), after.gather(chosen)
@@ -98,18 +97,31 @@ def _follow(
     return Place(nodes, bits), missing, (banned & ~ends) | (missing > room.unsqueeze(1))
 
 
-def allocate(scores: Tensor, banks: Tensor, count: int, free: int) -> Tensor:
-    """(batch, n) → indices (batch, count): the `free` best of all, then the best of each bank, fullest first, …"""
+def allocate(scores: Tensor, banks: Tensor, count: int) -> Tensor:
+    """(batch, n) → indices (batch, count): the best of each bank, fullest first, then the second best of each, …"""
     by_score = scores.argsort(dim=1, descending=True, stable=True)
     place = torch.arange(scores.shape[1], device=scores.device).expand(scores.shape)
-    banks = banks.gather(1, by_score).masked_fill(place < free, FREE)
+    banks = banks.gather(1, by_score)
     by_bank = banks.argsort(dim=1, descending=True, stable=True)
     sorted_banks = banks.gather(1, by_bank)
     begins = torch.ones_like(sorted_banks, dtype=torch.bool)
     begins[:, 1:] = sorted_banks[:, 1:] != sorted_banks[:, :-1]
     rank = place - torch.where(begins, place, 0).cummax(dim=1).values
     order = by_score.gather(1, by_bank)
-    rank = torch.where(sorted_banks == FREE, -1, rank)
     rank = torch.where(scores.gather(1, order) == IMPOSSIBLE, scores.shape[1], rank)
     # `order` goes from the fullest bank down, so a stable sort by rank keeps that among equals.
     return order.gather(1, rank.argsort(dim=1, stable=True)[:, :count])
+
+
+def climb(scores: Tensor, banks: Tensor, count: int) -> Tensor:
+    """(batch, n) → indices (batch, count): first those in a fuller bank than all that score better, then the others.
+
+    Among both the best comes first. Once the best of all has met everything, this is the plain order.
+    """
+    order = scores.argsort(dim=1, descending=True, stable=True)
+    banks = banks.gather(1, order)
+    ahead = torch.ones_like(banks, dtype=torch.bool)  # the best of all has nothing before it
+    ahead[:, 1:] = banks[:, 1:] > banks.cummax(dim=1).values[:, :-1]
+    # What is impossible has the lowest score: it must stay behind the others, however much it would meet.
+    first = ahead & (scores.gather(1, order) > IMPOSSIBLE)
+    return order.gather(1, (~first).byte().argsort(dim=1, stable=True)[:, :count])
