@@ -6,7 +6,7 @@ import pytest
 
 from termweave import Constraint, Translation, Translator
 from termweave.decoding import translator as module
-from termweave.decoding.beam import beam_search
+from termweave.decoding.beam import Hypothesis, beam_search
 from termweave.errors import CheckpointError, ConfigError, ConstraintError, DataError
 
 SENTENCES = [
@@ -155,3 +155,52 @@ def test_inspecting_an_output(both_ways):
     total = seen.source.sum(dim=-1) + seen.constraints.sum(dim=-1)
     assert total.min() == pytest.approx(1, abs=1e-5)
     assert both_ways.inspect("ein Haus", "a house", direction="de-en").constraints.shape[-1] == 0
+
+
+@pytest.fixture
+def told_outputs(translator, monkeypatch):
+    """Plain search finds for every sentence the given texts, with their scores; the guaranteed search is the real one.
+
+    Also returns what the guaranteed search was asked for: (sentences, beam) of each call.
+    """
+    texts: list[list[tuple[str, float]]] = []
+    asked: list[tuple[int, int]] = []
+
+    def search(model, memory, limits, marks, options, automaton):
+        if automaton is None:
+            encode = translator.subwords.encode
+            return [[Hypothesis(tuple(encode(text)), score, score) for text, score in own] for own in texts]
+        asked.append((len(limits), options.beam))
+        return beam_search(model, memory, limits, marks, options, automaton)
+
+    monkeypatch.setattr(module, "beam_search", search)
+    return texts, asked
+
+
+def test_what_plain_search_meets_by_itself_is_left_alone(translator, told_outputs):
+    texts, asked = told_outputs
+    texts += [[("a house", -50.0), ("the old miller", -51.0)], [("the river", -0.1), ("the old", -0.2)]]
+    results = translator.translate(["ein Haus", "der Fluss"], [HOUSE, HOUSE])
+    assert (results[0].text, results[0].spans) == ("a house", ((2, 7),))  # whatever its score
+    assert results[1].spans != (None,)
+    assert asked == [(1, 8)]  # the other sentence, twice the places
+
+
+def test_the_better_of_both_searches_wins(translator, told_outputs):
+    """The best of plain search lacks the constraint, but its second is better than what the other search finds."""
+    texts, _ = told_outputs
+    texts += [[("the river", -1e-9), ("a house by the river", -1e-8), ("the old miller", -2.0), ("house", -1e9)]]
+    result = translator.translate(["ein Haus"], [HOUSE], nbest=4)[0]
+    assert result.text == "a house by the river"
+    assert "house" not in [output.text for output in result.others]  # nor is the worst of them dragged along
+    scores = [output.score for output in (result, *result.others)]
+    assert len(scores) == 4 and scores == sorted(scores, reverse=True)
+    assert not any(None in output.spans for output in (result, *result.others))
+
+
+def test_several_outputs_must_all_be_met(translator, told_outputs):
+    texts, asked = told_outputs
+    texts += [[("a house", -1e-9), ("the old miller", -1e-8)]]
+    result = translator.translate(["ein Haus"], [HOUSE], nbest=2)[0]
+    assert result.text == "a house"
+    assert asked and result.others[0].spans != (None,)
