@@ -30,8 +30,8 @@ class Place:
     bits: Tensor
 
     @staticmethod
-    def start(batch: int, device: torch.device) -> Place:
-        zeros = torch.zeros(batch, 1, dtype=torch.long, device=device)
+    def start(batch: int, hypotheses: int, device: torch.device) -> Place:
+        zeros = torch.zeros(batch, hypotheses, dtype=torch.long, device=device)
         return Place(zeros, zeros)
 
     def gather(self, chosen: Tensor) -> Place:
