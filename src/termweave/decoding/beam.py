@@ -25,9 +25,8 @@ from termweave.decoding.candidates import (
     choose,
     chunk_maxima,
     only_ending,
-    scores_of,
 )
-from termweave.decoding.vdba import Place, choose_by_bank
+from termweave.decoding.vdba import Place, choose_by_bank, close_ends
 from termweave.model.cache import FixedCache, SelfAttentionCache
 from termweave.model.coverage import Progress
 from termweave.model.output import Scores
@@ -230,43 +229,31 @@ def extend(model: Transformer, state: BeamState) -> Scores:
 
 def take_step(state: BeamState, scores: Scores, marks: Marks, options: SearchOptions, near_limit: bool) -> None:
     """What follows from the scores. near_limit: some sentence may have reached its limit."""
-    wished = _close_ends(state, scores, marks)
-    candidates, places = _candidates(state, scores, wished, marks, options, near_limit)
+    candidates, places = _candidates(state, scores, marks, options, near_limit)
     _collect_finished(state, candidates, marks, options)
     _keep_best(state, candidates, places, marks)
     state.searching = state.searching & ~_done(state, options)
 
 
-def _close_ends(state: BeamState, scores: Scores, marks: Marks) -> Tensor | None:
-    """No hypothesis may end before it has met its constraints, or with something forbidden.
-
-    Returns the scores of the ends that were closed, (batch, beam), −inf where none was; None without constraints.
-    """
-    if state.automaton is None or state.place is None:
-        return None
-    ends = scores.values[:, :, marks.end].clone()
-    state.automaton.close(scores.values, state.place.nodes, state.place.bits, marks.end)
-    return ends.masked_fill(scores.values[:, :, marks.end] > IMPOSSIBLE, IMPOSSIBLE)
-
-
 def _candidates(
-    state: BeamState, scores: Scores, wished: Tensor | None, marks: Marks, options: SearchOptions, near_limit: bool
+    state: BeamState, scores: Scores, marks: Marks, options: SearchOptions, near_limit: bool
 ) -> tuple[Candidates, Place | None]:
     """The best 2 · beam continuations of each sentence: enough to keep `beam` of them even if all of them can end."""
     count = 2 * options.beam
+    wished = None
+    if state.automaton is not None and state.place is not None:
+        wished = close_ends(state.automaton, state.place, scores.values, marks.end)
     maxima = chunk_maxima(scores.values)
     best, places = best_candidates(scores, state.scores, count, maxima), None
     if state.automaton is not None and state.place is not None and wished is not None:
-        tokens = F.pad(state.automaton.tokens, (0, 1), value=marks.end)
-        own_best = best_of_each(scores, state.scores, maxima)
         best, places = choose_by_bank(
             state.automaton,
             state.place,
             best,
-            own_best,
-            tokens,
-            scores_of(scores, state.scores, tokens),
-            wants_end=wished + scores.offset + state.scores > own_best.scores,
+            best_of_each(scores, state.scores, maxima),
+            scores,
+            state.scores,
+            wished,
             room=state.limits - state.length,
             end=marks.end,
             count=count,
