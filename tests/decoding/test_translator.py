@@ -71,9 +71,9 @@ def test_the_same_text_in_another_unicode_form_is_the_same_sentence(translator):
 def test_options_limits_and_marks_reach_the_search(both_ways, monkeypatch):
     seen = []
 
-    def spy(model, memory, limits, marks, options, automaton):
+    def spy(model, memory, limits, marks, options, automaton, steps):
         seen.append((limits.tolist(), marks, options.beam, options.length_penalty))
-        return beam_search(model, memory, limits, marks, options, automaton)
+        return beam_search(model, memory, limits, marks, options, automaton, steps)
 
     monkeypatch.setattr(module, "beam_search", spy)
     both_ways.translate(["Mehl", "der Fluss"], direction="en-de", beam=3, length_penalty=0.5)
@@ -166,12 +166,12 @@ def told_outputs(translator, monkeypatch):
     texts: list[list[tuple[str, float]]] = []
     asked: list[tuple[int, int]] = []
 
-    def search(model, memory, limits, marks, options, automaton):
+    def search(model, memory, limits, marks, options, automaton, steps):
         if automaton is None:
             encode = translator.subwords.encode
             return [[Hypothesis(tuple(encode(text)), score, score) for text, score in own] for own in texts]
         asked.append((len(limits), options.beam))
-        return beam_search(model, memory, limits, marks, options, automaton)
+        return beam_search(model, memory, limits, marks, options, automaton, steps)
 
     monkeypatch.setattr(module, "beam_search", search)
     return texts, asked

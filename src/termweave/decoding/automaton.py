@@ -20,6 +20,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from termweave.data.batches import round_up
 from termweave.errors import ConstraintError
 from termweave.storage import Array
 
@@ -178,19 +179,22 @@ class Automaton:
         return missing - saved.amax(dim=2)
 
 
-def compile_automaton(demands: Sequence[Demands], joins: WordJoins) -> Automaton:
-    """Tables for the sentences of a batch; sentences without demands get a single state that allows everything."""
+def compile_automaton(demands: Sequence[Demands], joins: WordJoins, multiple: int = 1) -> Automaton:
+    """Tables for the sentences of a batch; sentences without demands get a single state that allows everything.
+
+    multiple: sizes are rounded up to multiples of it, so that batches are more often alike.
+    """
     rows = [_Row(own, index, joins) for index, own in enumerate(demands)]
-    nodes = 2 + max(row.longest_trie for row in rows)
+    nodes = round_up(2 + max(row.longest_trie for row in rows), multiple)
     # At least one of each, unused: reductions over nothing are not defined.
-    columns = max(1, *(len(row.columns) for row in rows))
-    phrases = max(1, *(len(row.phrases) for row in rows))
-    bits = max(1, *(row.bits for row in rows))
+    columns = round_up(max(1, *(len(row.columns) for row in rows)), multiple)
+    phrases = round_up(max(1, *(len(row.phrases) for row in rows)), multiple)
+    bits = round_up(max(1, *(row.bits for row in rows)), multiple)
     tables = _empty_tables(len(rows), nodes, columns, phrases, bits)
     for index, row in enumerate(rows):
         row.fill(index, tables)
     tensors = {name: torch.from_numpy(table) for name, table in tables.items()}
-    used = int(tables.pop("used").max(initial=2))
+    used = min(round_up(int(tables.pop("used").max(initial=2)), multiple), nodes)
     del tensors["used"]
     automaton = Automaton(
         **tensors,

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from termweave.constraints.constraint import Constraint
-from termweave.data.batches import constraints_from_ids, pad_rows
+from termweave.data.batches import WIDTH_MULTIPLE, constraints_from_ids, pad_rows
 from termweave.decoding.automaton import MOST_BITS, compile_automaton
 from termweave.decoding.beam import Hypothesis, Marks, SearchOptions, beam_search
 from termweave.decoding.demands import (
@@ -24,6 +24,7 @@ from termweave.decoding.demands import (
     spelled_otherwise,
     word_joins,
 )
+from termweave.decoding.recorded import FixedSteps, RecordedSteps
 from termweave.errors import CheckpointError, ConfigError, ConstraintError, DataError
 from termweave.model.checkpoint import Checkpoint, load_checkpoint
 from termweave.model.inspection import inspect
@@ -86,6 +87,7 @@ class Translator:
         self.model = checkpoint.model.eval()
         self.subwords = checkpoint.subwords
         self.directions = checkpoint.directions
+        self._recorded: dict[SearchOptions, FixedSteps] = {}
 
     @classmethod
     def load(cls, path: str | Path, device: str = "auto", precision: str = "float32") -> Translator:
@@ -247,12 +249,12 @@ class Translator:
         A model that knows its constraints mostly does. The few sentences where it does not are searched again
         together, with twice the beam, so that what the model would say by itself has its usual places beside the rest.
         """
-        language = self._language(direction)
+        language, steps = self._language(direction), self._steps(options)
         # A plain model meets constraints only where it must, so it is made to from the start.
         bound = [request for request in requests if request.wishes.required and not self.takes_constraints]
         free = [request for request in requests if not request.wishes.required or self.takes_constraints]
         again = []
-        for batch in _batches(free, batch_tokens):
+        for batch in _batches(free, batch_tokens, steps):
             unbound = [replace(request, wishes=Wishes()) for request in batch]
             for request, hypotheses in zip(batch, self._search(unbound, direction, options, False), strict=True):
                 kept = self._kept(request, hypotheses, language)
@@ -260,10 +262,11 @@ class Translator:
                     yield request, kept
                 else:
                     again.append(replace(request, found=tuple(kept)))
-        for batch in _batches(bound, batch_tokens):
+        for batch in _batches(bound, batch_tokens, steps):
             yield from self._solve(batch, direction, options)
-        for batch in _batches(again, batch_tokens // 2):
-            yield from self._solve(batch, direction, replace(options, beam=2 * options.beam))
+        wider = replace(options, beam=2 * options.beam)
+        for batch in _batches(again, batch_tokens // 2, self._steps(wider) if again else None):
+            yield from self._solve(batch, direction, wider)
 
     def _kept(self, request: _Request, hypotheses: Sequence[Hypothesis], language: str) -> list[Hypothesis]:
         """Those whose text keeps to the wishes."""
@@ -319,6 +322,21 @@ class Translator:
             raise ConfigError(f"{asked}; choose one of: {', '.join(self.directions)}")
         return None if len(self.directions) == 1 else self.subwords.tag(direction.split("-")[1])
 
+    def _steps(self, options: SearchOptions) -> FixedSteps | None:
+        """On a GPU, steps are recorded and kept; elsewhere they are taken as they come."""
+        if self.model.embedding.device.type != "cuda":
+            return None
+        if options not in self._recorded:
+            # Those used last stay: a search and the wider one after it take turns.
+            kept = dict(list(self._recorded.items())[-1:])
+            self._recorded = kept | {options: RecordedSteps(self.model, self._marks, options)}
+        return self._recorded[options]
+
+    @property
+    def _marks(self) -> Marks:
+        subwords = self.subwords
+        return Marks(subwords.bos, subwords.eos, (subwords.pad, subwords.bos, *subwords.tags.values()))
+
     @torch.inference_mode()
     def _search(
         self, batch: list[_Request], direction: str | None, options: SearchOptions, strict: bool
@@ -328,17 +346,20 @@ class Translator:
         lead = [] if tag is None else [tag]
         rows = [[*lead, *request.source, subwords.eos] for request in batch]
         lengths = np.array([len(row) for row in rows])
-        source = torch.from_numpy(pad_rows(np.concatenate(rows), lengths, int(lengths.max()), subwords.pad))
+        steps = self._steps(options)
+        width = int(lengths.max()) if steps is None else steps.width(int(lengths.max()))
+        source = torch.from_numpy(pad_rows(np.concatenate(rows), lengths, width, subwords.pad))
         constraints = constraints_from_ids([request.constraints for request in batch], subwords.pad)
         encoded = self.model.encode(source.to(device), constraints.to(device) if constraints else None)
         limits = torch.from_numpy(lengths * LENGTH_FACTOR + LENGTH_EXTRA).to(device)
         automaton = None
         if any(request.wishes for request in batch):
             demands = [make_demands(request.wishes, subwords, strict) for request in batch]
-            automaton = compile_automaton(demands, word_joins(subwords, strict)).to(device)
+            automaton = compile_automaton(demands, word_joins(subwords, strict), 1 if steps is None else WIDTH_MULTIPLE)
+            automaton = automaton.to(device)
             limits = limits + automaton.total * LENGTH_FACTOR  # however many the constraints are, there is room
-        marks = Marks(subwords.bos, subwords.eos, (subwords.pad, subwords.bos, *subwords.tags.values()))
-        found = beam_search(self.model, self.model.decoder_memory(encoded), limits, marks, options, automaton)
+        memory = self.model.decoder_memory(encoded)
+        found = beam_search(self.model, memory, limits, self._marks, options, automaton, steps)
         if not all(found) and automaton is None:
             raise CheckpointError("the model gives no probabilities; its weights are damaged or training diverged")
         return found
@@ -367,12 +388,13 @@ def _require_phrases(forbidden: Sequence[str], search: str) -> None:
         raise ConfigError("forbidden phrases need the search that keeps them out; use --search vdba")
 
 
-def _batches(requests: list[_Request], batch_tokens: int) -> Iterator[list[_Request]]:
+def _batches(requests: list[_Request], batch_tokens: int, steps: FixedSteps | None) -> Iterator[list[_Request]]:
     """Longest first, so that memory is needed at the start; as many as fit together."""
     ordered = sorted(requests, key=lambda request: -len(request.source))
     start = 0
     while start < len(ordered):
         count = max(batch_tokens // (len(ordered[start].source) + 2), 1)
+        count = count if steps is None else steps.fitting(count)
         yield ordered[start : start + count]
         start += count
 
