@@ -15,8 +15,9 @@ if not torch.cuda.is_available():
     os.environ["TRITON_INTERPRET"] = "1"
 
 from termweave.decoding import kernels, vdba
-from termweave.decoding.automaton import Automaton, Demands, compile_automaton
+from termweave.decoding.automaton import Automaton, Demands
 from termweave.decoding.candidates import IMPOSSIBLE, best_candidates, best_of_each, chunk_maxima
+from termweave.decoding.tables import compile_automaton
 from termweave.model.output import Scores
 
 DEVICE = torch.device("cuda" if torch.cuda.is_available() else "cpu")
