@@ -11,7 +11,7 @@ import math
 import signal
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager, nullcontext
+from contextlib import closing, contextmanager, nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -129,11 +129,12 @@ class StageTrainer:
         self._resume()
         micro_batches = self.training.accumulation // self.group.count
         position = self.step * self.training.accumulation + self.group.rank
-        batches = self.stream.batches(position, stride=self.group.count)
+        pinned = self.group.device.type == "cuda"
+        feed = closing(self.stream.batches(position, stride=self.group.count, pinned=pinned))
         self.model.train()
         window = _Window()
         stopped = False
-        with self._writer() as writer, progress_bar(self.name, self.stage.steps) as advance:
+        with feed as batches, self._writer() as writer, progress_bar(self.name, self.stage.steps) as advance:
             advance(self.step)
             while self.step < self.stage.steps and not stopped:
                 stopped = self._optimise([next(batches) for _ in range(micro_batches)], window, stop)
@@ -147,7 +148,6 @@ class StageTrainer:
                     if window.loss is not None:
                         self._require_finite(float(window.loss))
                     self.save()
-        batches.close()  # type: ignore[attr-defined]
         return self.step >= self.stage.steps
 
     def _optimise(self, batches: list[Batch], window: _Window, stop: StopSignal) -> bool:
