@@ -132,9 +132,12 @@ def test_compiled_passes_leave_the_interpreter_to_the_training_thread(name):
     assert COMPILED[name].targetoptions["nogil"]
 
 
-def test_every_tensor_has_memory_of_its_own():
-    """Compiled parts of the model would be compiled anew for views at other offsets."""
-    batch, _ = batch_of([([11, 12], [13], [(0, 0, 1, 1)])], [0])
-    offsets = []
-    batch.map(lambda tensor: offsets.append(tensor.storage_offset()) or tensor)
-    assert offsets == [0] * 13
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
+def test_pinned_batches_are_pinned_as_a_whole():
+    corpus = [([11, 12], [13], [(0, 0, 1, 1)])]
+    pinned, _ = batch_of(corpus, [0], pinned=True)
+    plain, _ = batch_of(corpus, [0])
+    states = []
+    pinned.map(lambda tensor: states.append(tensor.is_pinned()) or tensor)
+    assert states == [True] * 13
+    assert pinned.source.tolist() == plain.source.tolist()

@@ -8,12 +8,14 @@ without the lock, and read the memory-mapped corpus inside, where a page that is
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numba
 import numpy as np
 import torch
 from torch import Tensor
 
+from termweave.constraints.phrases import PHRASE
 from termweave.data.batches import (
     FLAT_MULTIPLE,
     WIDTH_MULTIPLE,
@@ -25,7 +27,10 @@ from termweave.data.batches import (
 from termweave.storage import Array, RaggedArray
 
 Rows = tuple[Array, Array, Array]  # values and offsets of a ragged array, and which of its rows are meant
+Side = tuple[Array, Array, Array, Array]  # ids, positions, home, number of a `ConstraintSide`
 Spans = tuple[Array, Array]  # first token in its sentence and number of tokens of each constraint
+
+NO_PHRASES = np.empty(0, dtype=PHRASE)
 
 
 @dataclass(frozen=True)
@@ -44,14 +49,6 @@ class Drawn:
 
     phrases: Array  # PHRASE, end to end
     counts: Array  # how many of them each sentence has, int64
-
-    @property
-    def source(self) -> Spans:
-        return self.phrases["source_start"], self.phrases["source_tokens"]
-
-    @property
-    def target(self) -> Spans:
-        return self.phrases["target_start"], self.phrases["target_tokens"]
 
 
 def rows_of(ragged: RaggedArray, rows: Array | None = None) -> Rows:
@@ -85,71 +82,71 @@ def lay_out(
     pinned: into memory from which copies to a GPU overlap with its work.
     """
     rows = len(source[2])
-    lead = 0 if markers.tag is None else 1
-    (source_longest, _), (target_longest, target_tokens) = _measure(source), _measure(target)
-    source_width = round_up(source_longest + 1 + lead, WIDTH_MULTIPLE)
-    width = round_up(target_longest + 1, WIDTH_MULTIPLE)
+    found = drawn if drawn is not None else Drawn(NO_PHRASES, np.zeros(rows, dtype=np.int64))
+    lengths, sides = _measure(source, target, found.phrases, found.counts)
+    source_width = round_up(lengths[0] + 1 + (markers.tag is not None), WIDTH_MULTIPLE)
+    width = round_up(lengths[1] + 1, WIDTH_MULTIPLE)
     padded = _empty((rows, source_width), pinned)
     given, expected = _empty((rows, width), pinned), _empty((rows, width), pinned)
     weights = torch.empty((rows, width), dtype=torch.float32, pin_memory=pinned)
-    special = (markers.padding, markers.begin, markers.end, -1 if markers.tag is None else markers.tag)
-    _fill_sentences(source, target, special, beta, padded.numpy(), given.numpy(), expected.numpy(), weights.numpy())
-    constraints = None
-    if drawn is not None:
-        constraints = _constraints(source, target, drawn, markers.padding, pinned)
-        _weigh(*drawn.target, drawn.counts, alpha, weights.numpy())
+    constraints = _empty_constraints(rows, *sides, pinned and drawn is not None)
+    weight = _fill(
+        (source, target),
+        (found.phrases, found.counts),
+        (markers.padding, markers.begin, markers.end, -1 if markers.tag is None else markers.tag),
+        (alpha, beta),
+        (padded.numpy(), given.numpy(), expected.numpy(), weights.numpy()),
+        (_arrays(constraints.source), _arrays(constraints.target), constraints.target_tokens.numpy()),
+    )
     return Batch(
         source=padded,
         target_input=given,
         target=expected,
         weights=weights,
-        constraints=constraints,
-        tokens=target_tokens + rows,
-        weight=float(weights.numpy().sum(dtype=np.float64)),
+        constraints=None if drawn is None else constraints,
+        tokens=lengths[2] + rows,
+        weight=weight,
     )
 
 
-def _constraints(source: Rows, target: Rows, drawn: Drawn, padding: int, pinned: bool) -> ConstraintTensors:
-    source_side = _empty_side(drawn.source, drawn.counts, pinned)
-    target_side = _empty_side(drawn.target, drawn.counts, pinned)
-    tokens = _empty(tuple(target_side.number.shape), pinned)
-    _fill_sides(
-        source, target, drawn.source, drawn.target, drawn.counts, padding,
-        _arrays(source_side), _arrays(target_side), tokens.numpy(),
-    )  # fmt: skip
-    return ConstraintTensors(source_side, target_side, tokens)
-
-
-def _empty_side(spans: Spans, counts: Array, pinned: bool) -> ConstraintSide:
-    longest, total = _measure_side(spans[1], counts)
-    flat = (round_up(max(total, 1), FLAT_MULTIPLE),)
-    width = round_up(max(longest, 1), WIDTH_MULTIPLE)
-    return ConstraintSide(
-        ids=_empty(flat, pinned),
-        positions=_empty(flat, pinned),
-        home=_empty(flat, pinned),
-        number=_empty((len(counts), width), pinned),
-    )
+def _empty_constraints(rows: int, source: tuple[int, int], target: tuple[int, int], pinned: bool) -> ConstraintTensors:
+    """source, target: most tokens of a sentence, tokens of all sentences."""
+    sides = []
+    for longest, total in (source, target):
+        flat = (round_up(max(total, 1), FLAT_MULTIPLE),)
+        number = _empty((rows, round_up(max(longest, 1), WIDTH_MULTIPLE)), pinned)
+        sides.append(ConstraintSide(_empty(flat, pinned), _empty(flat, pinned), _empty(flat, pinned), number))
+    return ConstraintTensors(sides[0], sides[1], _empty(tuple(sides[1].number.shape), pinned))
 
 
 def _empty(shape: tuple[int, ...], pinned: bool) -> Tensor:
     return torch.empty(shape, dtype=torch.int64, pin_memory=pinned)
 
 
-def _arrays(side: ConstraintSide) -> tuple[Array, Array, Array, Array]:
+def _arrays(side: ConstraintSide) -> Side:
     return side.ids.numpy(), side.positions.numpy(), side.home.numpy(), side.number.numpy()
 
 
 @numba.njit(nogil=True, cache=True)
-def _measure(chosen: Rows) -> tuple[int, int]:
-    """Length of the longest row, and of all together."""
-    _, offsets, rows = chosen
-    longest, total = 0, 0
-    for index in range(len(rows)):
-        length = offsets[rows[index] + 1] - offsets[rows[index]]
-        longest = max(longest, length)
+def _measure(
+    source: Rows, target: Rows, phrases: Array, counts: Array
+) -> tuple[tuple[int, int, int], tuple[tuple[int, int], tuple[int, int]]]:
+    """Longest source, longest target, target tokens; then of each side of the constraints as `_measure_side`."""
+    source_longest, target_longest, total = 0, 0, 0
+    for index in range(len(counts)):
+        source_longest = max(source_longest, _length(source, index))
+        length = _length(target, index)
+        target_longest = max(target_longest, length)
         total += length
-    return longest, total
+    sides = _measure_side(phrases["source_tokens"], counts), _measure_side(phrases["target_tokens"], counts)
+    return (source_longest, target_longest, total), sides
+
+
+@numba.njit(nogil=True, cache=True)
+def _length(chosen: Rows, index: int) -> int:
+    _, offsets, rows = chosen
+    length: int = offsets[rows[index] + 1] - offsets[rows[index]]
+    return length
 
 
 @numba.njit(nogil=True, cache=True)
@@ -170,20 +167,42 @@ def _measure_side(lengths: Array, counts: Array) -> tuple[int, int]:
 def _gather(chosen: Rows, ends: Array, gathered: Array) -> None:
     values, offsets, rows = chosen
     for index in range(len(rows)):
-        row = rows[index]
-        gathered[ends[index] : ends[index + 1]] = values[offsets[row] : offsets[row + 1]]
+        first = offsets[rows[index]]
+        for place in range(ends[index], ends[index + 1]):
+            gathered[place] = values[first + place - ends[index]]
+
+
+@numba.njit(nogil=True, cache=True)
+def _fill(
+    text: tuple[Rows, Rows],
+    drawn: tuple[Array, Array],
+    special: tuple[int, int, int, int],
+    weighing: tuple[float, float],
+    sentences: tuple[Array, Array, Array, Array],
+    constraints: tuple[Side, Side, Array],
+) -> float:
+    """All of a batch in one call, for after each the builder must wait for its turn; returns the sum of weights."""
+    phrases, counts = drawn
+    source_spans = (phrases["source_start"], phrases["source_tokens"])
+    target_spans = (phrases["target_start"], phrases["target_tokens"])
+    alpha, beta = weighing
+    padded, given, expected, weights = sentences
+    source_side, target_side, target_tokens = constraints
+    _fill_sentences(text, special, padded, given, expected)
+    total = _fill_weights(text[1], target_spans, counts, alpha, beta, weights)
+    _fill_side(text[0], source_spans, counts, source_side)
+    tokens = _fill_side(text[1], target_spans, counts, target_side)
+    ids, _, home, _ = target_side
+    flat = target_tokens.reshape(-1)
+    _put(flat, 0, len(flat), special[0])
+    for token in range(tokens):
+        flat[home[token]] = ids[token]
+    return total
 
 
 @numba.njit(nogil=True, cache=True)
 def _fill_sentences(
-    source: Rows,
-    target: Rows,
-    special: tuple[int, int, int, int],
-    beta: float,
-    padded: Array,
-    given: Array,
-    expected: Array,
-    weights: Array,
+    text: tuple[Rows, Rows], special: tuple[int, int, int, int], padded: Array, given: Array, expected: Array
 ) -> None:
     padding, begin, end, tag = special
     for row in range(len(padded)):
@@ -191,14 +210,10 @@ def _fill_sentences(
         if tag >= 0:
             padded[row, 0] = tag
             lead = 1
-        length = _fill_row(source, row, lead, padding, padded[row])
-        padded[row, length] = end
+        padded[row, _fill_row(text[0], row, lead, padding, padded[row])] = end
         given[row, 0] = begin
-        _fill_row(target, row, 1, padding, given[row])
-        length = _fill_row(target, row, 0, padding, expected[row])
-        expected[row, length] = end
-        weights[row, : length + 1] = beta
-        weights[row, length + 1 :] = 0
+        _fill_row(text[1], row, 1, padding, given[row])
+        expected[row, _fill_row(text[1], row, 0, padding, expected[row])] = end
 
 
 @numba.njit(nogil=True, cache=True)
@@ -209,49 +224,42 @@ def _fill_row(chosen: Rows, index: int, lead: int, padding: int, filled: Array) 
     end: int = lead + last - first
     for place in range(lead, end):
         filled[place] = values[first + place - lead]
-    filled[end:] = padding
+    _put(filled, end, len(filled), padding)
     return end
 
 
 @numba.njit(nogil=True, cache=True)
-def _weigh(starts: Array, lengths: Array, counts: Array, alpha: float, weights: Array) -> None:
-    constraint = 0
+def _put(row: Array, first: int, last: int, value: float) -> None:
+    """row[first:last] = value, which takes numba much longer to compile."""
+    for place in range(first, last):
+        row[place] = value
+
+
+@numba.njit(nogil=True, cache=True)
+def _fill_weights(target: Rows, spans: Spans, counts: Array, alpha: float, beta: float, weights: Array) -> float:
+    starts, lengths = spans
+    total, constraint = 0.0, 0
     for sentence in range(len(counts)):
+        end = _length(target, sentence) + 1
+        _put(weights[sentence], 0, end, beta)
+        _put(weights[sentence], end, weights.shape[1], 0.0)
         for _ in range(counts[sentence]):
-            first = np.int64(starts[constraint])
-            weights[sentence, first : first + lengths[constraint]] = alpha
+            first: Any = np.int64(starts[constraint])
+            _put(weights[sentence], first, first + lengths[constraint], alpha)
             constraint += 1
+        for place in range(end):
+            total += weights[sentence, place]
+    return total
 
 
 @numba.njit(nogil=True, cache=True)
-def _fill_sides(
-    source: Rows,
-    target: Rows,
-    source_spans: Spans,
-    target_spans: Spans,
-    counts: Array,
-    padding: int,
-    source_side: tuple[Array, Array, Array, Array],
-    target_side: tuple[Array, Array, Array, Array],
-    target_tokens: Array,
-) -> None:
-    _fill_side(source, source_spans, counts, source_side)
-    total = _fill_side(target, target_spans, counts, target_side)
-    ids, _, home, _ = target_side
-    flat = target_tokens.reshape(-1)
-    flat[:] = padding
-    for token in range(total):
-        flat[home[token]] = ids[token]
-
-
-@numba.njit(nogil=True, cache=True)
-def _fill_side(text: Rows, spans: Spans, counts: Array, side: tuple[Array, Array, Array, Array]) -> int:
+def _fill_side(text: Rows, spans: Spans, counts: Array, side: Side) -> int:
     """One side as `ConstraintSide` describes it; returns the number of tokens that are no filler."""
     values, offsets, rows = text
     starts, lengths = spans
     ids, positions, home, number = side
     width = number.shape[1]
-    number[:] = 0
+    _put(number.reshape(-1), 0, number.size, 0)
     token, constraint = 0, 0
     for sentence in range(len(counts)):
         slot = 0
@@ -265,7 +273,7 @@ def _fill_side(text: Rows, spans: Spans, counts: Array, side: tuple[Array, Array
                 token += 1
                 slot += 1
             constraint += 1
-    ids[token:] = 0
-    positions[token:] = 0
-    home[token:] = number.size
+    _put(ids, token, len(ids), 0)
+    _put(positions, token, len(ids), 0)
+    _put(home, token, len(ids), number.size)
     return token

@@ -115,8 +115,9 @@ class StageTrainer:
         if training.compile == "always" or (training.compile == "auto" and group.device.type == "cuda"):
             self.objective.compile_parts()
         self.parallel: nn.Module = DistributedDataParallel(self.objective) if group.count > 1 else self.objective
+        self.parameters = list(model.parameters())  # once: to find them in the modules takes as long as to clip them
         self.optimiser = torch.optim.Adam(
-            model.parameters(),
+            self.parameters,
             lr=1.0,
             betas=(0.9, 0.98),
             eps=1e-9,
@@ -165,7 +166,7 @@ class StageTrainer:
                 (loss * (self.group.count / weight)).backward()
             window.add(loss, likelihood, batch)
         if self.training.max_gradient_norm:
-            nn.utils.clip_grad_norm_(self.model.parameters(), self.training.max_gradient_norm)
+            nn.utils.clip_grad_norm_(self.parameters, self.training.max_gradient_norm)
         for parameters in self.optimiser.param_groups:
             parameters["lr"] = learning_rate(self.stage, self.step)
         self.optimiser.step()
