@@ -4,7 +4,7 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed
 
-.PHONY: install demo toy test check bench clean
+.PHONY: install demo toy test check kernels bench clean
 
 install: $(STAMP)
 
@@ -27,6 +27,11 @@ check: install
 
 test: check
 	$(BIN)/python -m pytest
+
+# The GPU's kernels, interpreted on the CPU. Not part of `make test`: Triton takes a gigabyte of disk.
+kernels: install
+	$(BIN)/pip install --quiet triton
+	TRITON_INTERPRET=1 $(BIN)/python -m pytest tests/decoding/test_kernels.py
 
 # What can be measured anywhere; `benchmarks/*.py --help` says how to measure the rest, on a GPU and on real text.
 bench: install

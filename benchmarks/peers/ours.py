@@ -33,8 +33,9 @@ from torch import Tensor
 import termweave
 from termweave.config import ModelConfig
 from termweave.data.batches import ConstraintTensors, constraints_from_ids
-from termweave.decoding.automaton import Automaton, Demands, Requirement, WordJoins, compile_automaton
+from termweave.decoding.automaton import Automaton, Demands, Requirement, WordJoins
 from termweave.decoding.beam import Marks, SearchOptions, beam_search
+from termweave.decoding.tables import compile_automaton
 from termweave.model.transformer import Transformer, constraint_parameters
 
 WORDS = WordJoins(np.zeros(VOCABULARY, dtype=np.bool_), np.zeros(VOCABULARY, dtype=np.bool_))

@@ -71,9 +71,9 @@ def test_the_same_text_in_another_unicode_form_is_the_same_sentence(translator):
 def test_options_limits_and_marks_reach_the_search(both_ways, monkeypatch):
     seen = []
 
-    def spy(model, memory, limits, marks, options, automaton):
+    def spy(model, memory, limits, marks, options, automaton, steps):
         seen.append((limits.tolist(), marks, options.beam, options.length_penalty))
-        return beam_search(model, memory, limits, marks, options, automaton)
+        return beam_search(model, memory, limits, marks, options, automaton, steps)
 
     monkeypatch.setattr(module, "beam_search", spy)
     both_ways.translate(["Mehl", "der Fluss"], direction="en-de", beam=3, length_penalty=0.5)

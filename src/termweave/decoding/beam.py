@@ -10,6 +10,7 @@ closed until everything is met; without one, or without constraints, this is pla
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Protocol
 
 import torch
 import torch.nn.functional as F
@@ -24,15 +25,15 @@ from termweave.decoding.candidates import (
     choose,
     chunk_maxima,
     only_ending,
-    scores_of,
 )
-from termweave.decoding.vdba import Place, choose_by_bank
-from termweave.model.cache import SelfAttentionCache
+from termweave.decoding.vdba import Place, choose_by_bank, close_ends
+from termweave.model.cache import FixedCache, SelfAttentionCache
 from termweave.model.coverage import Progress
 from termweave.model.output import Scores
 from termweave.model.transformer import DecoderMemory, Transformer
 
-LEAVE = 0.25  # the share of sentences that must be done for them to leave the batch
+NOBODY = -1
+LEAVE = 0.25  # worth the copying of the others, on the whole
 
 
 @dataclass(frozen=True)
@@ -68,26 +69,82 @@ class Hypothesis:
 class BeamState:
     """Everything about the sentences in the batch. What belongs to hypotheses is reordered in `_keep_best` alone."""
 
-    sentences: Tensor  # (batch,) index of the sentence in the request
+    sentences: Tensor  # (batch,) index of the sentence in the request; NOBODY where a row only fills up the batch
     limits: Tensor  # (batch,) most tokens an output may have
     searching: Tensor  # (batch,) False when the sentence is done, and merely waits to leave the batch
-    tokens: Tensor  # (batch, beam, longest + 1) begin mark first; one hypothesis alone before the first step
+    newest: Tensor  # (batch, beam) the last token of each hypothesis; one hypothesis alone before the first step
+    tokens: Tensor  # (batch, beam, longest + 2) begin mark first, then those so far; end marks behind them
     scores: Tensor  # (batch, beam) log P of each unfinished hypothesis
     progress: Progress | None  # what each hypothesis has produced of its constraints, if the model wants to know
     cache: SelfAttentionCache
-    finished_tokens: Tensor  # (batch, beam, longest + 1) end mark and what follows it filled with the end mark
+    finished_tokens: Tensor  # (batch, beam, longest + 2) likewise
     finished_scores: Tensor  # (batch, beam) normalised; −inf where there is none
     finished_logs: Tensor  # (batch, beam) log P
     memory: DecoderMemory
     never: Tensor  # tokens that are never produced
-    earliest: int  # no limit is reached before this step
     automaton: Automaton | None = None  # what the outputs must and must not contain
     place: Place | None = None  # where each hypothesis stands in it
 
     @property
-    def step(self) -> int:
-        """Tokens every hypothesis has, without the begin mark."""
-        return self.cache.length
+    def length(self) -> Tensor:
+        """() tokens of every hypothesis, with those the step under way adds, without the begin mark."""
+        return self.cache.position
+
+
+class Steps(Protocol):
+    """How steps are taken: as they come, or recorded and replayed."""
+
+    @property
+    def leave(self) -> float:
+        """The share of the rows that must be done for them to leave the batch."""
+        ...
+
+    def start_cache(self, batch: int, beam: int) -> SelfAttentionCache: ...
+
+    def size(self, sentences: int) -> int:
+        """How many rows a batch of so many sentences gets."""
+        ...
+
+    def width(self, longest: int) -> int:
+        """How much room outputs of so many tokens get."""
+        ...
+
+    def enter(self, state: BeamState) -> BeamState:
+        """Called before the first step and whenever sizes have changed: the state to go on with."""
+        ...
+
+    def advance(self, state: BeamState, near_limit: bool) -> None:
+        """One step of all hypotheses. near_limit: some sentence may have reached its limit."""
+        ...
+
+
+@dataclass(frozen=True)
+class PlainSteps:
+    """Every operation when it is asked for, on sizes as they are."""
+
+    model: Transformer
+    marks: Marks
+    options: SearchOptions
+
+    @property
+    def leave(self) -> float:
+        return LEAVE
+
+    def start_cache(self, batch: int, beam: int) -> SelfAttentionCache:
+        return self.model.start_cache(batch, beam)
+
+    def size(self, sentences: int) -> int:
+        return sentences
+
+    def width(self, longest: int) -> int:
+        return longest
+
+    def enter(self, state: BeamState) -> BeamState:
+        return state
+
+    def advance(self, state: BeamState, near_limit: bool) -> None:
+        scores = extend(self.model, state)
+        take_step(state, scores, self.marks, self.options, near_limit)
 
 
 @torch.no_grad()
@@ -98,119 +155,138 @@ def beam_search(
     marks: Marks,
     options: SearchOptions,
     automaton: Automaton | None = None,
+    steps: Steps | None = None,
 ) -> list[list[Hypothesis]]:
     """The best hypotheses of each sentence, best first. limits: (batch,) longest output of each."""
-    state = _start(model, memory, limits.clamp(max=options.max_length), marks, options)
-    if automaton is not None:
-        state.automaton, state.place = automaton, Place.start(len(limits), limits.device)
+    steps = steps or PlainSteps(model, marks, options)
+    limits = limits.clamp(max=options.max_length)
+    earliest = int(limits.min())  # no limit is reached before this step
+    state = _start(memory, limits, marks, options, automaton, steps)
+    if (size := steps.size(len(limits))) > len(limits):
+        _select(state, _filled_up(torch.arange(len(limits), device=limits.device), size))
+    state = steps.enter(state)
     results: list[list[Hypothesis]] = [[] for _ in range(len(limits))]
     while True:
-        scores = _extend(model, state)
-        wished = _close_ends(state, scores, marks)
-        candidates, places = _candidates(state, scores, wished, marks, options)
-        _collect_finished(state, candidates, marks, options)
-        _keep_best(state, candidates, places, marks)
-        done = _done(state, options)
-        if bool(done.any()):
-            _emit(state, done, marks, results)
-            state.searching &= ~done
-            waiting = len(done) - int(state.searching.sum())
-            if waiting == len(done):
-                return results
-            if waiting >= LEAVE * len(done):
-                _leave(state)
+        if state.cache.length == state.cache.capacity:
+            state.cache.grow()
+            state = steps.enter(state)
+        steps.advance(state, near_limit=state.cache.length >= earliest)
+        searching = int(state.searching.sum())  # the one moment of a step at which the host waits for the device
+        if searching == 0:
+            _emit(state, marks, results)
+            return results
+        size = steps.size(searching)
+        if size <= (1 - steps.leave) * len(state.searching):
+            _emit(state, marks, results)
+            _select(state, _filled_up(state.searching.nonzero().flatten(), size))
+            state = steps.enter(state)
 
 
 def _start(
-    model: Transformer, memory: DecoderMemory, limits: Tensor, marks: Marks, options: SearchOptions
+    memory: DecoderMemory,
+    limits: Tensor,
+    marks: Marks,
+    options: SearchOptions,
+    automaton: Automaton | None,
+    steps: Steps,
 ) -> BeamState:
     batch, beam, device = len(limits), options.beam, limits.device
-    length = int(limits.max()) + 1
+    cache = steps.start_cache(batch, beam)
+    # All hypotheses begin alike: the first step has but one, or where sizes are fixed, one that is possible.
+    first = beam if isinstance(cache, FixedCache) else 1
+    scores = torch.full((batch, first), IMPOSSIBLE, device=device)
+    scores[:, 0] = 0.0
+    width = steps.width(int(limits.max()) + 2)
+    tokens = torch.full((batch, beam, width), marks.end, dtype=torch.long, device=device)
+    tokens[:, :, 0] = marks.begin
     slots = memory.output.slots if memory.output else None
     return BeamState(
         sentences=torch.arange(batch, device=device),
         limits=limits,
         searching=torch.ones(batch, dtype=torch.bool, device=device),
-        # All hypotheses begin alike, so the first step has but one.
-        tokens=torch.full((batch, 1, length), marks.begin, dtype=torch.long, device=device),
-        scores=torch.zeros(batch, 1, device=device),
-        progress=slots.start(1) if slots else None,
-        cache=model.start_cache(batch, beam),
-        finished_tokens=torch.full((batch, beam, length), marks.end, dtype=torch.long, device=device),
-        finished_scores=torch.full((batch, beam), float("-inf"), device=device),
-        finished_logs=torch.full((batch, beam), float("-inf"), device=device),
+        newest=tokens[:, :first, 0],
+        tokens=tokens[:, :first],
+        scores=scores,
+        progress=slots.start(first) if slots else None,
+        cache=cache,
+        finished_tokens=tokens.clone(),
+        finished_scores=torch.full((batch, beam), IMPOSSIBLE, device=device),
+        finished_logs=torch.full((batch, beam), IMPOSSIBLE, device=device),
         memory=memory,
         never=torch.tensor(marks.never, dtype=torch.long, device=device),
-        earliest=int(limits.min()),
+        automaton=automaton,
+        place=Place.start(batch, first, device) if automaton else None,
     )
 
 
-def _extend(model: Transformer, state: BeamState) -> Scores:
+def extend(model: Transformer, state: BeamState) -> Scores:
     """The scores of what may follow each hypothesis."""
-    states = model.step(state.tokens[:, :, state.step], state.cache, state.memory)
+    states = model.step(state.newest, state.cache, state.memory)
     scores = model.scores(states, state.memory.output, state.progress)
-    scores.values.index_fill_(2, state.never, float("-inf"))
+    scores.values.index_fill_(2, state.never, IMPOSSIBLE)
     return scores
 
 
-def _close_ends(state: BeamState, scores: Scores, marks: Marks) -> Tensor | None:
-    """No hypothesis may end before it has met its constraints, or with something forbidden.
-
-    Returns the scores of the ends that were closed, (batch, beam), −inf where none was; None without constraints.
-    """
-    if state.automaton is None or state.place is None:
-        return None
-    ends = scores.values[:, :, marks.end].clone()
-    state.automaton.close(scores.values, state.place.nodes, state.place.bits, marks.end)
-    return ends.masked_fill(scores.values[:, :, marks.end] > IMPOSSIBLE, IMPOSSIBLE)
+def take_step(state: BeamState, scores: Scores, marks: Marks, options: SearchOptions, near_limit: bool) -> None:
+    """What follows from the scores. near_limit: some sentence may have reached its limit."""
+    candidates, places = _candidates(state, scores, marks, options, near_limit)
+    _collect_finished(state, candidates, marks, options)
+    _keep_best(state, candidates, places, marks)
+    state.searching = state.searching & ~_done(state, options)
 
 
 def _candidates(
-    state: BeamState, scores: Scores, wished: Tensor | None, marks: Marks, options: SearchOptions
+    state: BeamState, scores: Scores, marks: Marks, options: SearchOptions, near_limit: bool
 ) -> tuple[Candidates, Place | None]:
     """The best 2 · beam continuations of each sentence: enough to keep `beam` of them even if all of them can end."""
     count = 2 * options.beam
+    wished = None
+    if state.automaton is not None and state.place is not None:
+        wished = close_ends(state.automaton, state.place, scores.values, marks.end)
     maxima = chunk_maxima(scores.values)
     best, places = best_candidates(scores, state.scores, count, maxima), None
     if state.automaton is not None and state.place is not None and wished is not None:
-        tokens = F.pad(state.automaton.tokens, (0, 1), value=marks.end)
-        own_best = best_of_each(scores, state.scores, maxima)
         best, places = choose_by_bank(
             state.automaton,
             state.place,
             best,
-            own_best,
-            tokens,
-            scores_of(scores, state.scores, tokens),
-            wants_end=wished + scores.offset + state.scores > own_best.scores,
-            room=state.limits - state.step,
+            best_of_each(scores, state.scores, maxima),
+            scores,
+            state.scores,
+            wished,
+            room=state.limits - state.length,
             end=marks.end,
             count=count,
             free=options.free,
         )
-    if state.step <= state.earliest:
+    if not near_limit:
         return best, places
-    at_limit = state.step > state.limits  # the step being taken is counted already
+    at_limit = state.length > state.limits  # the step being taken is counted already
     return choose(at_limit, only_ending(scores, state.scores, marks.end, count), best), places
 
 
 def _collect_finished(state: BeamState, candidates: Candidates, marks: Marks, options: SearchOptions) -> None:
-    """Ends among the best `beam` candidates compete for a place in the finished list."""
-    beam, length = options.beam, state.step  # tokens with the end mark, without the begin mark
+    """Ends among the best `beam` candidates compete for a place in the finished list, until the sentence is done."""
+    beam = options.beam
     tokens = candidates.tokens[:, :beam]
     ends = tokens == marks.end
     if options.cut:
-        ends = ends | (length >= state.limits).unsqueeze(1)
-    logs = candidates.scores[:, :beam].masked_fill(~ends, float("-inf"))
-    pool_scores = torch.cat([state.finished_scores, logs / length**options.length_penalty], dim=1)
+        ends = ends | (state.length >= state.limits).unsqueeze(1)
+    ends = ends & state.searching.unsqueeze(1)
+    logs = candidates.scores[:, :beam].masked_fill(~ends, IMPOSSIBLE)
+    pool_scores = torch.cat([state.finished_scores, logs / state.length.float() ** options.length_penalty], dim=1)
     pool_logs = torch.cat([state.finished_logs, logs], dim=1)
-    parents = candidates.parents[:, :beam].unsqueeze(2).expand(-1, -1, length - 1)
-    new = torch.cat([state.tokens[:, :, 1:length].gather(1, parents), tokens.unsqueeze(2)], dim=2)
-    listed = state.finished_tokens[:, :, :length]  # nothing in the list is longer yet
+    pool = torch.cat([state.finished_tokens, _continued(state, candidates.parents[:, :beam], tokens)], dim=1)
     state.finished_scores, best = pool_scores.topk(beam, dim=1)
     state.finished_logs = pool_logs.gather(1, best)
-    pool = torch.cat([listed, new], dim=1)
-    listed.copy_(pool.gather(1, best.unsqueeze(2).expand(-1, -1, length)))
+    state.finished_tokens = pool.gather(1, best.unsqueeze(2).expand(-1, -1, pool.shape[2]))
+
+
+def _continued(state: BeamState, parents: Tensor, tokens: Tensor) -> Tensor:
+    """(batch, n, longest + 2): the hypotheses `parents` with one token more, (batch, n) each."""
+    rows = state.tokens.gather(1, parents.unsqueeze(2).expand(-1, -1, state.tokens.shape[2]))
+    place = state.length.view(1, 1, 1).expand(*tokens.shape, 1)
+    return rows.scatter_(2, place, tokens.unsqueeze(2))
 
 
 def _keep_best(state: BeamState, candidates: Candidates, places: Place | None, marks: Marks) -> None:
@@ -219,45 +295,52 @@ def _keep_best(state: BeamState, candidates: Candidates, places: Place | None, m
     kept = ends.byte().argsort(dim=1, stable=True)[:, : state.cache.beam]
     state.scores = candidates.scores.masked_fill(ends, IMPOSSIBLE).gather(1, kept)
     parents = candidates.parents.gather(1, kept)
-    tokens = candidates.tokens.gather(1, kept)
+    state.newest = candidates.tokens.gather(1, kept)
     state.cache.reorder(parents)
-    state.tokens = state.tokens.gather(1, parents.unsqueeze(2).expand(-1, -1, state.tokens.shape[2]))
-    if state.step < state.tokens.shape[2]:  # at the longest limit there is no next step
-        state.tokens[:, :, state.step] = tokens
+    state.tokens = _continued(state, parents, state.newest)
     if state.progress is not None:
         assert state.memory.output is not None and state.memory.output.slots is not None
-        state.progress = state.memory.output.slots.advance(state.progress.reorder(parents), tokens)
+        state.progress = state.memory.output.slots.advance(state.progress.reorder(parents), state.newest)
     state.place = None if places is None else places.gather(kept)
 
 
 def _done(state: BeamState, options: SearchOptions) -> Tensor:
     """(batch,) Is the finished list full, and would the best open hypothesis not get into it by ending now?"""
-    ending_now = state.scores.amax(dim=1) / (state.step + 1) ** options.length_penalty
+    ending_now = state.scores.amax(dim=1) / (state.length + 1).float() ** options.length_penalty
     full: Tensor = state.finished_scores[:, -1] >= ending_now
-    at_limit = state.step >= state.limits if options.cut else state.step > state.limits
-    return state.searching & (full | at_limit)
+    at_limit = state.length >= state.limits if options.cut else state.length > state.limits
+    return full | at_limit
 
 
-def _emit(state: BeamState, done: Tensor, marks: Marks, results: list[list[Hypothesis]]) -> None:
-    rows = done.nonzero().flatten()
+def _emit(state: BeamState, marks: Marks, results: list[list[Hypothesis]]) -> None:
+    """Hand out what was found for the sentences that are done."""
+    rows = (~state.searching & (state.sentences != NOBODY)).nonzero().flatten()
     sentences = state.sentences[rows].tolist()
     tokens = state.finished_tokens[rows].tolist()
     scores, logs = state.finished_scores[rows].tolist(), state.finished_logs[rows].tolist()
     for index, sentence in enumerate(sentences):
         for row, score, log in zip(tokens[index], scores[index], logs[index], strict=True):
-            if score > float("-inf"):
-                results[sentence].append(Hypothesis(tuple(row[: row.index(marks.end)]), score, log))
+            if score > IMPOSSIBLE:
+                results[sentence].append(Hypothesis(tuple(row[1 : row.index(marks.end, 1)]), score, log))
 
 
-def _leave(state: BeamState) -> None:
-    """Drop from the batch the sentences that are done."""
-    rows = state.searching.nonzero().flatten()
+def _filled_up(rows: Tensor, size: int) -> Tensor:
+    """(size,): the rows, and NOBODY's behind them."""
+    return F.pad(rows, (0, size - len(rows)), value=NOBODY)
+
+
+def _select(state: BeamState, rows: Tensor) -> None:
+    """Keep some sentences of the batch; NOBODY stands for a copy of some other that is not searched."""
+    real = rows != NOBODY
+    rows = rows.clamp(min=0)
     state.cache.select(rows)
     state.memory = state.memory.select(rows)
     state.progress = state.progress.select(rows) if state.progress else None
     state.automaton = state.automaton.select(rows) if state.automaton else None
     state.place = state.place.select(rows) if state.place else None
-    for name in ("sentences", "limits", "searching", "tokens", "scores"):
+    for name in ("sentences", "limits", "searching", "newest", "tokens", "scores"):
         setattr(state, name, getattr(state, name)[rows])
     for name in ("finished_tokens", "finished_scores", "finished_logs"):
         setattr(state, name, getattr(state, name)[rows])
+    state.sentences = state.sentences.masked_fill(~real, NOBODY)
+    state.searching = state.searching & real

@@ -38,7 +38,7 @@ def best_candidates(scores: Scores, so_far: Tensor, count: int, maxima: Tensor) 
     chunks = maxima.shape[2]
     ranked = _best((maxima + base.unsqueeze(2)).flatten(1), min(count, beam * chunks))
     chosen = ranked.sort(dim=1).values  # in the order of their places, so that ties are too
-    parents = (chosen // chunks).repeat_interleave(CHUNK, dim=1)
+    parents = (chosen // chunks).unsqueeze(2).expand(-1, -1, CHUNK).flatten(1)
     inside = torch.arange(CHUNK, device=chosen.device)
     tokens = ((chosen % chunks * CHUNK).unsqueeze(2) + inside).flatten(1)
     places = parents * vocabulary + tokens.clamp(max=vocabulary - 1)

@@ -12,8 +12,8 @@ import torch
 from torch import Tensor
 
 from termweave.constraints.constraint import Constraint
-from termweave.data.batches import constraints_from_ids, pad_rows
-from termweave.decoding.automaton import MOST_BITS, compile_automaton
+from termweave.data.batches import WIDTH_MULTIPLE, constraints_from_ids, pad_rows
+from termweave.decoding.automaton import MOST_BITS
 from termweave.decoding.beam import Hypothesis, Marks, SearchOptions, beam_search
 from termweave.decoding.demands import (
     Wishes,
@@ -24,6 +24,8 @@ from termweave.decoding.demands import (
     spelled_otherwise,
     word_joins,
 )
+from termweave.decoding.recorded import FixedSteps, RecordedSteps
+from termweave.decoding.tables import compile_automaton
 from termweave.errors import CheckpointError, ConfigError, ConstraintError, DataError
 from termweave.model.checkpoint import Checkpoint, load_checkpoint
 from termweave.model.inspection import inspect
@@ -85,6 +87,7 @@ class Translator:
         self.model = checkpoint.model.eval()
         self.subwords = checkpoint.subwords
         self.directions = checkpoint.directions
+        self._recorded: dict[SearchOptions, FixedSteps] = {}
 
     @classmethod
     def load(cls, path: str | Path, device: str = "auto", precision: str = "float32") -> Translator:
@@ -140,7 +143,8 @@ class Translator:
         requests = [self._request(index, *row, direction) for index, row in enumerate(pairs)]
         results = [Translation("", 0.0)] * len(requests)
         with progress_bar("translating", len(requests)) if progress else _no_progress() as advance:
-            for batch in _batches([request for request in requests if request.source], batch_tokens):
+            steps = self._steps(options)
+            for batch in _batches([request for request in requests if request.source], batch_tokens, steps):
                 for request, found in self._solve(batch, direction, options):
                     results[request.index] = self._translation(request, found[:nbest], direction)
                 advance(len(batch))
@@ -291,6 +295,19 @@ class Translator:
             raise ConfigError(f"{asked}; choose one of: {', '.join(self.directions)}")
         return None if len(self.directions) == 1 else self.subwords.tag(direction.split("-")[1])
 
+    def _steps(self, options: SearchOptions) -> FixedSteps | None:
+        """On a GPU, steps are recorded and kept; elsewhere they are taken as they come."""
+        if self.model.embedding.device.type != "cuda":
+            return None
+        if options not in self._recorded:
+            self._recorded = {options: RecordedSteps(self.model, self._marks, options)}
+        return self._recorded[options]
+
+    @property
+    def _marks(self) -> Marks:
+        subwords = self.subwords
+        return Marks(subwords.bos, subwords.eos, (subwords.pad, subwords.bos, *subwords.tags.values()))
+
     @torch.inference_mode()
     def _search(
         self, batch: list[_Request], direction: str | None, options: SearchOptions, strict: bool
@@ -300,17 +317,20 @@ class Translator:
         lead = [] if tag is None else [tag]
         rows = [[*lead, *request.source, subwords.eos] for request in batch]
         lengths = np.array([len(row) for row in rows])
-        source = torch.from_numpy(pad_rows(np.concatenate(rows), lengths, int(lengths.max()), subwords.pad))
+        steps = self._steps(options)
+        width = int(lengths.max()) if steps is None else steps.width(int(lengths.max()))
+        source = torch.from_numpy(pad_rows(np.concatenate(rows), lengths, width, subwords.pad))
         constraints = constraints_from_ids([request.constraints for request in batch], subwords.pad)
         encoded = self.model.encode(source.to(device), constraints.to(device) if constraints else None)
         limits = torch.from_numpy(lengths * LENGTH_FACTOR + LENGTH_EXTRA).to(device)
         automaton = None
         if any(request.wishes for request in batch):
             demands = [make_demands(request.wishes, subwords, strict) for request in batch]
-            automaton = compile_automaton(demands, word_joins(subwords, strict)).to(device)
+            automaton = compile_automaton(demands, word_joins(subwords, strict), 1 if steps is None else WIDTH_MULTIPLE)
+            automaton = automaton.to(device)
             limits = limits + automaton.total * LENGTH_FACTOR  # however many the constraints are, there is room
-        marks = Marks(subwords.bos, subwords.eos, (subwords.pad, subwords.bos, *subwords.tags.values()))
-        found = beam_search(self.model, self.model.decoder_memory(encoded), limits, marks, options, automaton)
+        memory = self.model.decoder_memory(encoded)
+        found = beam_search(self.model, memory, limits, self._marks, options, automaton, steps)
         if not all(found) and automaton is None:
             raise CheckpointError("the model gives no probabilities; its weights are damaged or training diverged")
         return found
@@ -339,12 +359,13 @@ def _require_phrases(forbidden: Sequence[str], search: str) -> None:
         raise ConfigError("forbidden phrases need the search that keeps them out; use --search vdba")
 
 
-def _batches(requests: list[_Request], batch_tokens: int) -> Iterator[list[_Request]]:
+def _batches(requests: list[_Request], batch_tokens: int, steps: FixedSteps | None) -> Iterator[list[_Request]]:
     """Longest first, so that memory is needed at the start; as many as fit together."""
     ordered = sorted(requests, key=lambda request: -len(request.source))
     start = 0
     while start < len(ordered):
         count = max(batch_tokens // (len(ordered[start].source) + 2), 1)
+        count = count if steps is None else steps.fitting(count)
         yield ordered[start : start + count]
         start += count
 

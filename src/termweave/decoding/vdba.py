@@ -12,13 +12,18 @@ tensor operations is the same for every batch.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from importlib.util import find_spec
+from types import ModuleType
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor
 
 from termweave.decoding.automaton import Automaton
-from termweave.decoding.candidates import IMPOSSIBLE, Candidates
+from termweave.decoding.candidates import IMPOSSIBLE, Candidates, scores_of
+from termweave.model.output import Scores
 
+WITH_KERNELS = ("cuda",)  # devices
 FREE = 2**30  # the bank of what needs none
 
 
@@ -30,8 +35,8 @@ class Place:
     bits: Tensor
 
     @staticmethod
-    def start(batch: int, device: torch.device) -> Place:
-        zeros = torch.zeros(batch, 1, dtype=torch.long, device=device)
+    def start(batch: int, hypotheses: int, device: torch.device) -> Place:
+        zeros = torch.zeros(batch, hypotheses, dtype=torch.long, device=device)
         return Place(zeros, zeros)
 
     def gather(self, chosen: Tensor) -> Place:
@@ -41,29 +46,74 @@ class Place:
         return Place(self.nodes[rows], self.bits[rows])
 
 
+def close_ends(automaton: Automaton, place: Place, values: Tensor, end: int) -> Tensor:
+    """No hypothesis may end before it has met its constraints, or with something forbidden: closed in place.
+
+    Returns the scores of the ends that were closed, (batch, beam), −inf where none was.
+    """
+    kernels = _kernels(values.device)
+    if kernels and not automaton.forbids and automaton.never is None:
+        wished: Tensor = kernels.close(automaton, (place.nodes, place.bits), values, end)
+        return wished
+    ends = values[:, :, end].clone()
+    automaton.close(values, place.nodes, place.bits, end)
+    return ends.masked_fill(values[:, :, end] > IMPOSSIBLE, IMPOSSIBLE)
+
+
 def choose_by_bank(
     automaton: Automaton,
     place: Place,
     best: Candidates,  # of the sentence
     own_best: Candidates,  # of each hypothesis
-    tokens: Tensor,  # (batch, columns) those of the constraints and the end mark; −1 for none
-    token_scores: Tensor,  # (batch, beam, columns) after every hypothesis
-    wants_end: Tensor,  # (batch, beam) would rather end, but must not yet
+    scores: Scores,
+    so_far: Tensor,  # (batch, beam) log P of the hypotheses
+    wished: Tensor,  # (batch, beam) scores of the ends that are closed, see `close_ends`
     room: Tensor,  # (batch,) tokens that still fit behind the candidates
     end: int,
     count: int,
     free: int,  # places that go by score alone
 ) -> tuple[Candidates, Place]:
     """`count` candidates in the order of preference, and where they stand."""
-    candidates = _all_candidates(best, own_best, tokens, token_scores)
+    base = so_far + scores.offset
+    kernels = _kernels(base.device)
+    if (
+        kernels
+        and kernels.lane_count(best.tokens.shape[1], base.shape[1], automaton.tokens.shape[1]) <= kernels.MOST_LANES
+    ):
+        chosen = kernels.choose(
+            automaton,
+            (place.nodes, place.bits),
+            (best.scores, best.parents, best.tokens),
+            (own_best.scores, own_best.tokens),
+            scores.values,
+            base,
+            wished,
+            room,
+            end,
+            count,
+            free,
+        )
+        return Candidates(chosen.scores, chosen.parents, chosen.tokens), Place(chosen.nodes, chosen.bits)
+    tokens = F.pad(automaton.tokens, (0, 1), value=end)
+    candidates = _all_candidates(best, own_best, tokens, scores_of(scores, so_far, tokens))
     after, missing, impossible = _follow(automaton, place, candidates, room, end)
+    # A hypothesis that would rather end must go on with what is missing.
+    wants_end = wished + base > own_best.scores
     idle = missing >= automaton.missing(place.nodes, place.bits).gather(1, candidates.parents)
     impossible = impossible | (wants_end.gather(1, candidates.parents) & idle)
-    scores = candidates.scores.masked_fill(impossible, IMPOSSIBLE)
-    chosen = allocate(scores, -missing, count, free)
-    return Candidates(
-        scores.gather(1, chosen), candidates.parents.gather(1, chosen), candidates.tokens.gather(1, chosen)
-    ), after.gather(chosen)
+    totals = candidates.scores.masked_fill(impossible, IMPOSSIBLE)
+    order = allocate(totals, -missing, count, free)
+    kept = Candidates(totals.gather(1, order), candidates.parents.gather(1, order), candidates.tokens.gather(1, order))
+    return kept, after.gather(order)
+
+
+def _kernels(device: torch.device) -> ModuleType | None:
+    """The same in fewer calls, where there is a compiler for it."""
+    if device.type not in WITH_KERNELS or not find_spec("triton"):
+        return None
+    from termweave.decoding import kernels
+
+    return kernels
 
 
 def _all_candidates(best: Candidates, own_best: Candidates, tokens: Tensor, token_scores: Tensor) -> Candidates:

@@ -10,6 +10,8 @@ over them, so they stay where they were written, and a small table of integers s
 
 The hypotheses of a sentence are the queries of one attention over all its steps · beam keys; the mask made from the
 table is the same for all layers. Every key is read once for the whole beam, and none is ever copied by a reordering.
+
+`FixedCache` does the same without a shape or an address that changes from step to step, as CUDA graphs need it.
 """
 
 from __future__ import annotations
@@ -19,34 +21,47 @@ from torch import Tensor
 
 from termweave.model.attention import KeysValues
 
+NOBODY = -1
 CHUNK = 32  # steps there is room for at first; most outputs are far shorter than their limit
 
 
 class SelfAttentionCache:
     """Per layer keys and values (batch, heads, steps · beam, d / heads), and the ancestry (batch, beam, steps)."""
 
-    def __init__(self, layers: int, batch: int, beam: int, heads: int, width: int, like: Tensor) -> None:
-        """width: d / heads; like: a tensor of the type and on the device to use."""
+    def __init__(
+        self, layers: int, batch: int, beam: int, heads: int, width: int, like: Tensor, steps: int = CHUNK
+    ) -> None:
+        """width: d / heads; like: a tensor of the type and on the device to use; steps: that there is room for."""
         # Zeros, not whatever lies in memory: a hidden value weighs nothing, but nothing times NaN is NaN.
         self.layers = [
-            KeysValues(*(like.new_zeros(batch, heads, CHUNK * beam, width) for _ in range(2))) for _ in range(layers)
+            KeysValues(*(like.new_zeros(batch, heads, steps * beam, width) for _ in range(2))) for _ in range(layers)
         ]
         self.beam = beam
         self.length = 0  # steps written
+        self.position = torch.zeros((), dtype=torch.long, device=like.device)  # the same on the device
         self.slots = torch.arange(beam, device=like.device)
-        self.ancestry = self.slots[None, :, None].repeat(batch, 1, CHUNK)  # before it is written, a slot is its own
+        # Where nothing was written there is no ancestor, and nothing to see.
+        self.ancestry = torch.full((batch, beam, steps), NOBODY, dtype=torch.long, device=like.device)
         self.mask = like.new_empty(0)  # (batch, 1, hypotheses, steps · beam): 0 is visible, −inf is hidden
 
     @property
     def capacity(self) -> int:
         return self.ancestry.shape[2]
 
+    def row_of(self, table: Tensor) -> Tensor:
+        """The row of a table that belongs to this step."""
+        return table[self.length]
+
     def begin_step(self, hypotheses: int) -> None:
-        """Make the mask of the step. Only the first has fewer hypotheses than the beam: one, as all start alike."""
+        """Make the mask of the step. The first may have fewer hypotheses than the beam: one, as all start alike."""
         if self.length == self.capacity:
-            self._grow()
-        ancestors = self.ancestry[:, :hypotheses, : self.length + 1, None]
-        hidden = (ancestors != self.slots).flatten(2).unsqueeze(1)
+            self.grow()
+        self.ancestry[:, :, self.length] = self.slots
+        self._show(self.ancestry[:, :hypotheses, : self.length + 1])
+
+    def _show(self, ancestors: Tensor) -> None:
+        """ancestors: (batch, hypotheses, steps)."""
+        hidden = (ancestors.unsqueeze(3) != self.slots).flatten(2).unsqueeze(1)
         self.mask = torch.zeros_like(hidden, dtype=self.layers[0].keys.dtype).masked_fill_(hidden, float("-inf"))
 
     def write(self, layer: int, own: KeysValues) -> KeysValues:
@@ -60,22 +75,52 @@ class SelfAttentionCache:
 
     def end_step(self) -> None:
         self.length += 1
+        self.position += 1
 
     def reorder(self, parents: Tensor) -> None:
         """Hypothesis i now continues what was hypothesis parents[i]; parents: (batch, beam)."""
-        written = self.ancestry[:, :, : self.length]
-        written.copy_(written.gather(1, parents.unsqueeze(2).expand(-1, -1, self.length)))
+        self._reorder(self.ancestry[:, :, : self.length], parents)
+
+    @staticmethod
+    def _reorder(written: Tensor, parents: Tensor) -> None:
+        written.copy_(written.gather(1, parents.unsqueeze(2).expand(-1, -1, written.shape[2])))
 
     def select(self, rows: Tensor) -> None:
         """Keep some sentences of the batch."""
         self.layers = [KeysValues(past.keys[rows], past.values[rows]) for past in self.layers]
         self.ancestry = self.ancestry[rows]
 
-    def _grow(self) -> None:
+    def grow(self) -> None:
         """Twice the room: in all, no more is copied than was ever written."""
         self.layers = [
             KeysValues(*(torch.cat([tensor, torch.zeros_like(tensor)], dim=2) for tensor in past))
             for past in self.layers
         ]
-        unwritten = self.slots[None, :, None].expand(self.ancestry.shape)
-        self.ancestry = torch.cat([self.ancestry, unwritten], dim=2)
+        self.ancestry = torch.cat([self.ancestry, torch.full_like(self.ancestry, NOBODY)], dim=2)
+
+
+class FixedCache(SelfAttentionCache):
+    """The same work on the same memory in every step: nothing depends on how many steps were taken but through
+    `position`. Attention runs over all there is room for; what has no ancestor is hidden. Growing is the caller's."""
+
+    def row_of(self, table: Tensor) -> Tensor:
+        return table.index_select(0, self.position.view(1)).squeeze(0)
+
+    def begin_step(self, hypotheses: int) -> None:
+        place = self.position.view(1)
+        self.ancestry.index_copy_(2, place, self.slots[None, :, None].expand(len(self.ancestry), -1, 1))
+        self._places = self.position * self.beam + self.slots
+        self._show(self.ancestry)
+
+    def write(self, layer: int, own: KeysValues) -> KeysValues:
+        past = self.layers[layer]
+        past.keys.index_copy_(2, self._places, own.keys)
+        past.values.index_copy_(2, self._places, own.values)
+        return past
+
+    def end_step(self) -> None:
+        """The host counts `length` by itself: this may be replayed without it."""
+        self.position += 1
+
+    def reorder(self, parents: Tensor) -> None:
+        self._reorder(self.ancestry, parents)

@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from termweave.config import ModelConfig
 from termweave.data.batches import ConstraintTensors
 from termweave.model.attention import KeysValues, MultiHeadAttention
-from termweave.model.cache import SelfAttentionCache
+from termweave.model.cache import FixedCache, SelfAttentionCache
 from termweave.model.coverage import Progress
 from termweave.model.layers import DecoderLayer, EncoderLayer, sinusoidal_positions
 from termweave.model.output import OutputMemory, Scores, output_layer
@@ -162,17 +162,21 @@ class Transformer(nn.Module):
         return DecoderMemory(layers, mask, encoded.output)
 
     def start_cache(self, batch: int, beam: int) -> SelfAttentionCache:
-        heads = self.config.heads
-        return SelfAttentionCache(
-            len(self.decoder), batch, beam, heads, self.config.dimension // heads, like=self.embedding
-        )
+        return SelfAttentionCache(len(self.decoder), batch, beam, *self._head_shape(), like=self.embedding)
+
+    def start_fixed_cache(self, batch: int, beam: int, steps: int) -> FixedCache:
+        """One whose shapes stay as they are for so many steps."""
+        return FixedCache(len(self.decoder), batch, beam, *self._head_shape(), like=self.embedding, steps=steps)
+
+    def _head_shape(self) -> tuple[int, int]:
+        return self.config.heads, self.config.dimension // self.config.heads
 
     def step(self, tokens: Tensor, cache: SelfAttentionCache, memory: DecoderMemory) -> Tensor:
         """One more position: tokens (batch, beam) → states (batch, beam, d); the cache remembers them.
 
         The first step may be given one hypothesis a sentence, (batch, 1).
         """
-        states = self.embed(tokens, None) + self.positions[cache.length]
+        states = self.embed(tokens, None) + cache.row_of(self.positions)
         cache.begin_step(tokens.shape[1])
         for index, layer in enumerate(self.decoder):
             states = layer.step(states, index, cache, memory.layers[index], memory.mask)

@@ -1,0 +1,248 @@
+"""Bank allocation on a GPU, as two kernels instead of two hundred small operations.
+
+`vdba.py` says what is to be done, in tensor operations that run anywhere; this does the same, number for number, with a
+sentence to each program: its candidates lie side by side in the program's registers, and where the tensors sort, ranks
+are counted by comparing each candidate with every other. Needs Triton, which CUDA builds of torch bring along.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import torch
+import triton
+import triton.language as tl
+from torch import Tensor
+
+from termweave.decoding.automaton import Automaton
+
+MOST_LANES = 256  # candidates of a sentence; beyond that, comparing all with all takes too many registers
+
+
+class Chosen(NamedTuple):
+    """What `choose` returns, (batch, count) each."""
+
+    scores: Tensor
+    parents: Tensor
+    tokens: Tensor
+    nodes: Tensor
+    bits: Tensor
+
+
+@triton.jit
+def _closed(node, bits, ordered, completes, lowest):
+    """`Automaton.closed`."""
+    complete = tl.load(completes + node)
+    low = tl.load(lowest + node)
+    unordered = bits | ((((bits & complete) << 1) | low) & complete)
+    in_order = bits | ((bits + 1) & complete)
+    return tl.where(ordered != 0, in_order, unordered)
+
+
+@triton.jit
+def _missing_by(node, bits, ordered, gains, phrase_bits, bit_length, phrases, bit_count):
+    """`Automaton._missing`."""
+    missing = tl.zeros_like(bits)
+    for bit in range(bit_count):
+        missing += (1 - ((bits >> bit) & 1)) * tl.load(bit_length + bit)
+    open_bits = tl.where(ordered != 0, bits + 1, ~bits)
+    saved = tl.zeros_like(bits)
+    for phrase in range(phrases):
+        wanted = (open_bits & tl.load(phrase_bits + phrase)) != 0
+        gain = tl.load(gains + node * phrases + phrase)
+        saved = tl.maximum(saved, tl.where(wanted, gain, 0))
+    return missing - saved
+
+
+@triton.jit
+def _missing(node, bits, closed, ordered, forbidden, gains, inner_gains, phrase_bits, bit_length, phrases, bit_count):
+    """`Automaton.missing`; closed: the bits if the word ended here."""
+    new_word = _missing_by(node, closed, ordered, gains, phrase_bits, bit_length, phrases, bit_count)
+    same_word = _missing_by(node, bits, ordered, inner_gains, phrase_bits, bit_length, phrases, bit_count)
+    return tl.minimum(new_word, same_word) + tl.load(forbidden + node).to(tl.int64)
+
+
+@triton.jit
+def _candidates(
+    lane, is_best, is_own, is_column, best_scores, best_parents, best_tokens, own_scores, own_tokens, tokens, values,
+    base, vocabulary, end, listed, beam, columns,
+):  # fmt: skip
+    """`vdba._all_candidates`: the three kinds, side by side; what stands there twice is possible once."""
+    own = lane - listed
+    place = own - beam
+    column = place % (columns + 1)  # the end stands behind the columns
+    parent = tl.load(best_parents + lane, mask=is_best, other=0)
+    parent = tl.where(is_own, own, parent)
+    parent = tl.where(is_column, place // (columns + 1), parent)
+    token = tl.load(best_tokens + lane, mask=is_best, other=-1)
+    token = tl.where(is_own, tl.load(own_tokens + own, mask=is_own, other=-1), token)
+    token = tl.where(is_column, tl.load(tokens + column, mask=is_column & (column < columns), other=end), token)
+    possible = token >= 0
+    token = tl.maximum(token, 0)
+    score = tl.load(best_scores + lane, mask=is_best, other=float("-inf"))
+    score = tl.where(is_own, tl.load(own_scores + own, mask=is_own, other=float("-inf")), score)
+    value = tl.load(values + parent * vocabulary + token, mask=is_column, other=float("-inf"))
+    score = tl.where(is_column, value + tl.load(base + parent), score)
+    for index in range(listed):
+        again = (token == tl.load(best_tokens + index)) & (parent == tl.load(best_parents + index))
+        possible = possible & ~(is_own & again)
+    for index in range(columns):
+        possible = possible & (is_column | (token != tl.load(tokens + index)))
+    possible = possible & (is_column | (token != end))
+    return parent, token, score, possible, column
+
+
+@triton.jit
+def _positions(score, bank, is_lane, free, lane, lanes: tl.constexpr):
+    """`vdba.allocate`: the place each candidate gets, by counting those before it."""
+    higher = (score[None, :] > score[:, None]) | ((score[None, :] == score[:, None]) & (lane[None, :] < lane[:, None]))
+    rank = tl.sum((higher & is_lane[None, :]).to(tl.int32), axis=1)
+    bank = tl.where(rank < free, 2**30, bank)
+    inside = (bank[None, :] == bank[:, None]) & (rank[None, :] < rank[:, None])
+    turn = tl.sum((inside & is_lane[None, :]).to(tl.int32), axis=1)
+    turn = tl.where(rank < free, -1, turn)
+    turn = tl.where(score == float("-inf"), lanes, turn)
+    inside = inside | (bank[None, :] > bank[:, None])
+    earlier = (turn[None, :] < turn[:, None]) | ((turn[None, :] == turn[:, None]) & inside)
+    return tl.sum((earlier & is_lane[None, :]).to(tl.int32), axis=1)
+
+
+@triton.jit
+def _choose(
+    best_scores, best_parents, best_tokens, own_scores, own_tokens, values, base, wished, nodes, bits, room,
+    tokens, next_node, open_end, completes, lowest, forbidden, gains, inner_gains, phrase_bits, bit_length,
+    all_ordered, inner_start, vocabulary_open_end,
+    out_scores, out_parents, out_tokens, out_nodes, out_bits,
+    vocabulary, end, free, count, listed, beam, columns, node_count, phrases, bit_count,
+    lanes: tl.constexpr,
+):  # fmt: skip
+    """`vdba.choose_by_bank` of one sentence."""
+    row = tl.program_id(0).to(tl.int64)
+    hypotheses, table = row * beam, row * node_count
+    lane = tl.arange(0, lanes)
+    is_best = lane < listed
+    is_own = (lane >= listed) & (lane < listed + beam)
+    is_column = (lane >= listed + beam) & (lane < listed + beam + beam * (columns + 1))
+    parent, token, score, possible, column = _candidates(
+        lane, is_best, is_own, is_column, best_scores + row * listed, best_parents + row * listed,
+        best_tokens + row * listed, own_scores + hypotheses, own_tokens + hypotheses, tokens + row * columns,
+        values + hypotheses * vocabulary, base + hypotheses, vocabulary, end, listed, beam, columns,
+    )  # fmt: skip
+
+    # `vdba._follow`: where they lead, what is missing then, and which of them must not be.
+    ordered = tl.load(all_ordered + row).to(tl.int64)
+    node, bit = tl.load(nodes + hypotheses + parent), tl.load(bits + hypotheses + parent)
+    joined = (tl.load(open_end + table + node) != 0) & (tl.load(inner_start + token) != 0)
+    closed = _closed(node, bit, ordered, completes + table, lowest + table)
+    after_bits = tl.where(joined, bit, closed)
+    other = columns + tl.load(vocabulary_open_end + token).to(tl.int32)
+    move = tl.where(is_column & (column < columns), column, other)
+    after_node = tl.load(next_node + (table + node) * (columns + 2) + move)
+    word_ends = tl.load(open_end + table + after_node) == 0
+    banned = (tl.load(forbidden + table + after_node) != 0) & word_ends
+    banned = banned | ((tl.load(forbidden + table + node) != 0) & ~joined)
+    after_closed = _closed(after_node, after_bits, ordered, completes + table, lowest + table)
+    before = _missing(
+        node, bit, closed, ordered, forbidden + table, gains + table * phrases, inner_gains + table * phrases,
+        phrase_bits + row * phrases, bit_length + row * bit_count, phrases, bit_count,
+    )  # fmt: skip
+    missing = _missing(
+        after_node, after_bits, after_closed, ordered, forbidden + table, gains + table * phrases,
+        inner_gains + table * phrases, phrase_bits + row * phrases, bit_length + row * bit_count, phrases, bit_count,
+    )  # fmt: skip
+    is_end = token == end
+    missing = tl.where(is_end, 0, missing)
+    ending = tl.load(wished + hypotheses + parent) + tl.load(base + hypotheses + parent)
+    wants_end = ending > tl.load(own_scores + hypotheses + parent)
+    possible = possible & (is_end | ~banned) & (missing <= tl.load(room + row)) & ~(wants_end & (missing >= before))
+
+    score = tl.where(possible, score, float("-inf"))
+    is_lane = is_best | is_own | is_column
+    position = _positions(score, -missing, is_lane, free, lane, lanes)
+    kept = is_lane & (position < count)
+    to = row * count + position
+    tl.store(out_scores + to, score, mask=kept)
+    tl.store(out_parents + to, parent, mask=kept)
+    tl.store(out_tokens + to, token, mask=kept)
+    tl.store(out_nodes + to, after_node, mask=kept)
+    tl.store(out_bits + to, after_bits, mask=kept)
+
+
+@triton.jit
+def _close(
+    values, nodes, bits, completes, lowest, forbidden, everything, all_ordered, wished, vocabulary, end, beam,
+    node_count, lanes: tl.constexpr,
+):  # fmt: skip
+    row = tl.program_id(0).to(tl.int64)
+    lane = tl.arange(0, lanes)
+    here = lane < beam
+    node = tl.load(nodes + row * beam + lane, mask=here, other=0)
+    bit = tl.load(bits + row * beam + lane, mask=here, other=0)
+    ordered = tl.load(all_ordered + row).to(tl.int64)
+    closed = _closed(node, bit, ordered, completes + row * node_count, lowest + row * node_count)
+    stuck = tl.load(forbidden + row * node_count + node) != 0
+    may_end = (closed == tl.load(everything + row)) & ~stuck
+    place = values + (row * beam + lane) * vocabulary + end
+    score = tl.load(place, mask=here, other=float("-inf"))
+    still_open = may_end & (score > float("-inf"))
+    tl.store(wished + row * beam + lane, tl.where(still_open, float("-inf"), score), mask=here)
+    tl.store(place, tl.where(may_end, score, float("-inf")), mask=here)
+
+
+def lane_count(listed: int, beam: int, columns: int) -> int:
+    """How many candidates a sentence has, rounded up as registers come."""
+    return int(triton.next_power_of_2(listed + beam + beam * (columns + 1)))
+
+
+def can_choose(listed: int, beam: int, automaton: Automaton) -> bool:
+    return lane_count(listed, beam, automaton.tokens.shape[1]) <= MOST_LANES
+
+
+def _laid_out(*tensors: Tensor) -> tuple[Tensor, ...]:
+    """As the kernels' addresses have it; nothing is copied that lies so already."""
+    return tuple(tensor.contiguous() for tensor in tensors)
+
+
+def choose(
+    automaton: Automaton,
+    place: tuple[Tensor, Tensor],  # nodes and bits
+    best: tuple[Tensor, Tensor, Tensor],  # scores, parents and tokens of the sentence's best
+    own_best: tuple[Tensor, Tensor],  # scores and tokens of each hypothesis' own
+    values: Tensor,
+    base: Tensor,
+    wished: Tensor,
+    room: Tensor,
+    end: int,
+    count: int,
+    free: int,
+) -> Chosen:
+    """The same as `vdba.choose_by_bank`."""
+    batch, beam, vocabulary = values.shape
+    listed, (_, node_count, width) = best[0].shape[1], automaton.next_node.shape
+    integers = [torch.zeros(batch, count, dtype=torch.long, device=values.device) for _ in range(4)]
+    chosen = Chosen(torch.full((batch, count), float("-inf"), device=values.device), *integers)
+    _choose[(batch,)](
+        *_laid_out(*best, *own_best, values, base, wished, *place, room),
+        *_laid_out(
+            automaton.tokens, automaton.next_node, automaton.open_end, automaton.completes, automaton.lowest,
+            automaton.forbidden, automaton.gains, automaton.inner_gains, automaton.phrase_bits, automaton.bit_length,
+            automaton.ordered, automaton.inner_start, automaton.vocabulary_open_end,
+        ),
+        *chosen,
+        vocabulary, end, free, count, listed, beam, width - 2, node_count, automaton.gains.shape[2],
+        automaton.bit_length.shape[1],
+        lanes=lane_count(listed, beam, width - 2),
+    )  # fmt: skip
+    return chosen
+
+
+def close(automaton: Automaton, place: tuple[Tensor, Tensor], values: Tensor, end: int) -> Tensor:
+    """Close the ends in `values`, in place, where something is missing: returns the scores of those."""
+    batch, beam, vocabulary = values.shape
+    wished = torch.empty(batch, beam, device=values.device)
+    _close[(batch,)](
+        values, *_laid_out(*place, automaton.completes, automaton.lowest, automaton.forbidden),
+        automaton.everything, automaton.ordered, wished, vocabulary, end, beam,
+        automaton.completes.shape[1], lanes=int(triton.next_power_of_2(beam)),
+    )  # fmt: skip
+    return wished

@@ -1,0 +1,180 @@
+"""Steps of the search as CUDA graphs: recorded once for each combination of sizes, then replayed by a single call.
+
+A step is some hundred small operations. On a GPU each takes a few microseconds, less than it takes the host to ask for
+it, so the host would set the pace. A graph asks for all of them at once, but on the same memory every time. So states
+live on stages: a stage is memory for one combination of sizes, and the recordings made there. To keep the combinations
+few, sizes are rounded up; rows that only fill up the batch belong to nobody and are never searched.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections import OrderedDict
+from collections.abc import Callable, Hashable
+from dataclasses import dataclass, field, fields, is_dataclass, replace
+from typing import TypeVar
+
+import torch
+from torch import Tensor
+
+from termweave.data.batches import round_up
+from termweave.decoding.beam import BeamState, Marks, SearchOptions, extend, take_step
+from termweave.model.attention import KeysValues
+from termweave.model.cache import SelfAttentionCache
+from termweave.model.transformer import Transformer
+
+STEPS = 16  # there is room for at first; doubled when needed
+WIDTH = 16  # lengths are multiples of this
+MOST_STAGES = 64
+MEMORY_SHARE = 0.25  # of the device, for all stages
+
+Value = TypeVar("Value")
+
+
+@dataclass
+class Stage:
+    """Memory that never moves, for states of the same sizes."""
+
+    state: BeamState
+    # By `near_limit`.
+    recordings: dict[bool, torch.cuda.CUDAGraph | None] = field(default_factory=dict)  # None: taken once
+
+    @property
+    def bytes(self) -> int:
+        return sum(leaf.numel() * leaf.element_size() for leaf in leaves(self.state))
+
+
+class FixedSteps:
+    """Steps whose sizes and memory stay as they are, taken one by one. They run on any device."""
+
+    leave = 0.75  # rows cost a GPU little, other sizes another recording
+
+    def __init__(self, model: Transformer, marks: Marks, options: SearchOptions, most_bytes: float = 2**31) -> None:
+        self.model, self.marks, self.options = model, marks, options
+        self.most_bytes = most_bytes
+        self._stages: OrderedDict[Hashable, Stage] = OrderedDict()
+        self._stage: Stage | None = None
+
+    def start_cache(self, batch: int, beam: int) -> SelfAttentionCache:
+        return self.model.start_fixed_cache(batch, beam, STEPS)
+
+    def size(self, sentences: int) -> int:
+        """1, 2, 3, 4, 6, 8, 12, 16, 24, …"""
+        power = 1 << (sentences - 1).bit_length()
+        return power * 3 // 4 if sentences <= power * 3 // 4 else power
+
+    def fitting(self, sentences: int) -> int:
+        """The largest number of sentences, up to this one, that needs no filling up."""
+        return next(number for number in range(sentences, 0, -1) if self.size(number) == number)
+
+    def width(self, longest: int) -> int:
+        return round_up(longest, WIDTH)
+
+    def enter(self, state: BeamState) -> BeamState:
+        """Put a state on its stage."""
+        key = _signature(state)
+        stage = self._stages.pop(key, None)
+        if stage is None:
+            stage = Stage(mapped(state, lambda tensor: tensor.clone(memory_format=torch.contiguous_format)))
+        else:
+            for own, given in zip(leaves(stage.state), leaves(state), strict=True):
+                own.copy_(given)
+        self._stages[key] = self._stage = stage
+        self._forget()
+        entered = _same(stage.state)  # what happens to its attributes must not happen to the stage's
+        entered.cache.length = state.cache.length
+        return entered
+
+    def _forget(self) -> None:
+        """Drop the stages that were not used for the longest time, if there are too many or they are too large."""
+        while len(self._stages) > 1 and (
+            len(self._stages) > MOST_STAGES or sum(stage.bytes for stage in self._stages.values()) > self.most_bytes
+        ):
+            self._stages.popitem(last=False)
+
+    def advance(self, state: BeamState, near_limit: bool) -> None:
+        assert self._stage is not None
+        self._perform(self._stage, near_limit)
+        state.cache.length += 1
+
+    def _perform(self, stage: Stage, near_limit: bool) -> None:
+        self._take(stage, near_limit)
+
+    def _take(self, stage: Stage, near_limit: bool) -> None:
+        """A step, whose results go where the state was."""
+        state = _same(stage.state)
+        scores = extend(self.model, state)
+        take_step(state, scores, self.marks, self.options, near_limit)
+        for own, new in zip(leaves(stage.state), leaves(state), strict=True):
+            if new is not own:
+                own.copy_(new)
+
+
+class RecordedSteps(FixedSteps):
+    """The same on a GPU, as graphs."""
+
+    def __init__(self, model: Transformer, marks: Marks, options: SearchOptions) -> None:
+        memory = torch.cuda.get_device_properties(model.embedding.device).total_memory
+        super().__init__(model, marks, options, MEMORY_SHARE * memory)
+        # No two recordings run at once, and none leaves anything behind but on its stage: they can share the rest.
+        self._pool = torch.cuda.graph_pool_handle()
+
+    def _perform(self, stage: Stage, near_limit: bool) -> None:
+        """The first time as it comes, which also warms up what cannot be recorded; the second time it is recorded."""
+        if near_limit not in stage.recordings:
+            stage.recordings[near_limit] = None
+            self._take(stage, near_limit)
+            return
+        graph = stage.recordings[near_limit]
+        if graph is None:
+            graph = torch.cuda.CUDAGraph()
+            with torch.cuda.graph(graph, pool=self._pool, capture_error_mode="thread_local"):
+                self._take(stage, near_limit)
+            stage.recordings[near_limit] = graph
+        graph.replay()
+
+
+def mapped(value: Value, function: Callable[[Tensor], Tensor]) -> Value:
+    """A copy of a state, or of a part of one, with a function applied to every tensor."""
+    result: object = value
+    if isinstance(value, Tensor):
+        result = function(value)
+    elif isinstance(value, SelfAttentionCache):
+        result = copy.copy(value)
+        result.layers = mapped(value.layers, function)
+        result.position, result.ancestry = function(value.position), function(value.ancestry)
+    elif isinstance(value, KeysValues):
+        result = KeysValues(*(function(tensor) for tensor in value))
+    elif isinstance(value, list | tuple):
+        result = type(value)(mapped(part, function) for part in value)
+    elif is_dataclass(value) and not isinstance(value, type):
+        parts = {entry.name: mapped(getattr(value, entry.name), function) for entry in fields(value)}
+        result = replace(value, **parts)
+    return result  # type: ignore[return-value]
+
+
+def leaves(value: object) -> list[Tensor]:
+    """All tensors of a state, always in the same order."""
+    found: list[Tensor] = []
+
+    def note(tensor: Tensor) -> Tensor:
+        found.append(tensor)
+        return tensor
+
+    mapped(value, note)
+    return found
+
+
+def _same(value: Value) -> Value:
+    """Another record of the very same tensors."""
+    return mapped(value, lambda tensor: tensor)
+
+
+def _signature(state: BeamState) -> Hashable:
+    """What two states must share for the same recording to serve both."""
+    memory, automaton = state.memory.output, state.automaton
+    present = [part is not None for part in (state.progress, memory, automaton, automaton and automaton.never)]
+    if memory is not None:
+        present += [part is not None for part in (memory.keys, memory.slots, memory.token_gate)]
+    forbids = automaton is not None and automaton.forbids
+    return (*present, forbids, *((leaf.shape, leaf.dtype) for leaf in leaves(state)))
