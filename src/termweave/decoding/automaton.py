@@ -5,8 +5,8 @@ phrase may begin only where a word may: after a token that ends inside a word, o
 start a phrase. What a node completes counts once the next token shows that the word ended there. So a hypothesis needs
 just two numbers: its node, and a bit for each requirement it has fulfilled.
 
-A phrase needed several times has as many bits, filled one after the other. The tables are made on the host, by `tables`;
-the search then works on tensors only.
+A phrase needed several times has as many bits, filled one after the other. The tables are made on the host, by
+`tables`; the search then works on tensors only.
 """
 
 from __future__ import annotations
