@@ -31,7 +31,7 @@ test: check
 # The GPU's kernels, interpreted on the CPU. Not part of `make test`: Triton takes a gigabyte of disk.
 kernels: install
 	$(BIN)/pip install --quiet triton
-	TRITON_INTERPRET=1 $(BIN)/python -m pytest tests/decoding/test_kernels.py
+	TRITON_INTERPRET=1 $(BIN)/python -m pytest tests/model/test_copy_kernels.py tests/decoding/test_bank_kernels.py
 
 # What can be measured anywhere; `benchmarks/*.py --help` says how to measure the rest, on a GPU and on real text.
 bench: install

@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Any
 
 PEERS = Path(__file__).parent / "peers"
-ALONE = 8  # sentences of a round at batch 1, one after the other: a single one is too short to measure
+ALONE = 8  # batches of a round where a single one is too short to measure: of one sentence, or on a GPU
 
 Answer = dict[str, Any]
 
@@ -59,39 +59,44 @@ class System:
 
 def systems(options: argparse.Namespace) -> list[System]:
     """Ours first; the others where their interpreter is given."""
-    threads = ["--threads", str(options.threads)]
-    ours = [sys.executable, str(PEERS / "ours.py"), *threads, "--device", options.device]
-    found = [
-        System(f"termweave, {precision}", [*ours, "--precision", precision], precision == "float32")
-        for precision in options.precisions
-    ]
-    given: dict[str, object] = {"constraints": options.constraints}
-    if options.constraints:
-        found += [
-            System(f"termweave, float32, {options.constraints} constraints", ours, False, given),
-            System(
-                f"termweave `copy`, float32, {options.constraints} constraints, not guaranteed",
-                [*ours, "--model", "copy", "--search", "beam"],
-                False,
-                given,
-            ),
-            System(
-                f"termweave `copy`, float32, {options.constraints} constraints",
-                [*ours, "--model", "copy"],
-                False,
-                given,
-            ),
-        ]
+    found = []
+    for precision in options.precisions:
+        found += our_systems(options, precision, with_constraints=options.device == "cuda" or precision == "float32")
     if options.hf:
-        peer = [options.hf, str(PEERS / "hf.py"), *threads, "--device", options.device]
-        found.append(System("transformers, float32", peer, True))
-        if options.constraints and options.device == "cpu":
-            found.append(System(f"transformers, float32, {options.constraints} constraints", peer, False, given))
+        found += hf_systems(options)
     if options.ct2 and options.device == "cpu":
         for kind in ("float32", "int8"):
-            peer = [options.ct2, str(PEERS / "ct2.py"), *threads, "--compute-type", kind]
+            peer = [options.ct2, str(PEERS / "ct2.py"), "--threads", str(options.threads), "--compute-type", kind]
             found.append(System(f"CTranslate2, {kind}", peer, kind == "float32"))
     return [entry for entry in found if options.only in entry.name]
+
+
+def our_systems(options: argparse.Namespace, precision: str, with_constraints: bool) -> list[System]:
+    ours = [sys.executable, str(PEERS / "ours.py"), "--threads", str(options.threads), "--device", options.device]
+    ours += ["--precision", precision]
+    found = [System(f"termweave, {precision}", ours, precision == "float32")]
+    if not with_constraints or not options.constraints:
+        return found
+    given: dict[str, object] = {"constraints": options.constraints}
+    told = f"termweave `copy`, {precision}, {options.constraints} constraints"
+    return [
+        *found,
+        System(f"termweave, {precision}, {options.constraints} constraints", ours, False, given),
+        System(f"{told}, not guaranteed", [*ours, "--model", "copy", "--search", "beam"], False, given),
+        System(told, [*ours, "--model", "copy"], False, given),
+    ]
+
+
+def hf_systems(options: argparse.Namespace) -> list[System]:
+    peer = [options.hf, str(PEERS / "hf.py"), "--threads", str(options.threads), "--device", options.device]
+    if options.device == "cuda":
+        kinds = [kind for kind in options.precisions if kind != "int8"]
+        return [System(f"transformers, {kind}", [*peer, "--dtype", kind], kind == "float32") for kind in kinds]
+    found = [System("transformers, float32", peer, True)]
+    if options.constraints:
+        name = f"transformers, float32, {options.constraints} constraints"
+        found.append(System(name, peer, False, {"constraints": options.constraints}))
+    return found
 
 
 @dataclass
@@ -113,13 +118,14 @@ class Measured:
 
 
 def measure(entries: list[System], batch: int, options: argparse.Namespace) -> list[Measured]:
-    """Interleaved rounds. The first answer of a process is slower and thrown away."""
+    """Interleaved rounds. The first answers of a process are slower and thrown away: on a GPU, steps are recorded."""
     request = {"batch": batch, "beam": options.beam, "length": options.length, "show": True}
-    request["rounds"] = options.alone if batch == 1 else 1
+    on_gpu = options.device == "cuda"
+    request["rounds"] = options.alone if batch == 1 or on_gpu else 1
     results = [Measured(entry.name, batch) for entry in entries]
     for entry in entries:
-        entry.ask({**request, "rounds": 1, "seed": 1})
-    clock = "cpu_seconds" if options.device == "cpu" else "wall_seconds"
+        entry.ask({**request, "rounds": 4 if on_gpu else 1, "seed": 1})
+    clock = "wall_seconds" if on_gpu else "cpu_seconds"
     for number in range(options.rounds):
         reference: list[list[int]] | None = None
         for entry, result in zip(entries, results, strict=True):
@@ -164,6 +170,14 @@ def outputs(result: Measured) -> str:
     return f"{result.same} of {result.compared} the same"
 
 
+def machine(device: str) -> str:
+    if device == "cuda":
+        import torch
+
+        return f"{torch.cuda.get_device_name()}; {processor()}"
+    return processor()
+
+
 def processor() -> str:
     try:
         lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
@@ -193,7 +207,7 @@ def main() -> None:
     print(table(results, options))
     if options.output:
         rows = [{**vars(result), "median": result.median} for batch in results for result in batch]
-        report = {"arguments": sys.argv[1:], "processor": processor(), "results": rows}
+        report = {"arguments": sys.argv[1:], "processor": machine(options.device), "results": rows}
         options.output.write_text(json.dumps(report, indent=1) + "\n", encoding="utf-8")
 
 
@@ -201,7 +215,7 @@ def parse_options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--hf", help="the interpreter of an environment with transformers")
     parser.add_argument("--ct2", help="the interpreter of an environment with CTranslate2")
-    parser.add_argument("--precisions", nargs="+", default=["float32", "int8"], help="of ours")
+    parser.add_argument("--precisions", nargs="+", help="of ours; default: float32 and int8, on a GPU and bfloat16")
     parser.add_argument("--only", default="", help="only systems whose name contains this, for example float32")
     parser.add_argument("--batches", nargs="+", type=int, default=[1, 32])
     parser.add_argument("--beam", type=int, default=4)
@@ -214,6 +228,7 @@ def parse_options() -> argparse.Namespace:
     parser.add_argument("--tiny", action="store_true", help="does it run? two tiny rounds")
     options = parser.parse_args()
     options.alone = ALONE
+    options.precisions = options.precisions or ["float32", "int8" if options.device == "cpu" else "bfloat16"]
     if options.tiny:
         options.batches, options.length, options.rounds, options.alone, options.constraints = [1, 2], 4, 2, 1, 1
     return options

@@ -6,6 +6,7 @@ python benchmarks/render_decode.py
 from __future__ import annotations
 
 import json
+import math
 from pathlib import Path
 from typing import Any
 
@@ -14,12 +15,22 @@ from termweave import storage
 FOLDER = Path("docs/results/decoding")
 PAGE = Path("docs/results/decoding.md")
 QUANTITIES = ("batch", "beam", "length", "constraints")
-# Ours, the other, what share of the other's speed ours must have.
-BARS = (
+# Ours, the other, what share of the other's speed ours must have; at which batch sizes.
+CPU_BARS = (
     ("termweave, float32", "transformers, float32", 1.3),
     ("termweave, float32", "CTranslate2, float32", 0.85),
     ("termweave, float32, 3 constraints", "termweave, float32", 0.95),
 )
+GPU_BARS = tuple(
+    bar
+    for precision in ("float32", "bfloat16")
+    for bar in (
+        (f"termweave, {precision}", f"transformers, {precision}", 6.0),
+        (f"termweave, {precision}, 3 constraints", f"termweave, {precision}", 0.85),
+        (f"termweave `copy`, {precision}, 3 constraints, not guaranteed", f"termweave, {precision}", 0.93),
+    )
+)
+GPU_BAR_BATCH = 128
 
 
 def table(header: list[str], rows: list[list[str]]) -> list[str]:
@@ -46,11 +57,11 @@ def find(report: dict[str, Any], system: str, batch: int) -> dict[str, Any]:
     return found
 
 
-def bars(report: dict[str, Any]) -> list[str]:
+def bars(report: dict[str, Any], wanted: tuple[tuple[str, str, float], ...], batches: list[int]) -> list[str]:
     names = {row["system"] for row in report["results"]}
     rows = []
-    for ours, theirs, least in BARS:
-        for batch in sorted({row["batch"] for row in report["results"]}):
+    for ours, theirs, least in wanted:
+        for batch in batches:
             if {ours, theirs} <= names:
                 share = find(report, ours, batch)["median"] / find(report, theirs, batch)["median"]
                 met = "yes" if share >= least else "no"
@@ -69,6 +80,75 @@ def growth(report: dict[str, Any]) -> list[str]:
         header = [varied, *(str(row[varied]) for row in rows)]
         lines += table(header, [["ms a sentence", *(f"{row['milliseconds']:.1f}" for row in rows)]])
     return lines
+
+
+def limits(report: dict[str, Any]) -> list[str]:
+    """The steps against the ceilings, and what the time is spent on."""
+    rows = []
+    for row in report["results"]:
+        spent = sum(row["microseconds"].values())
+        kinds = ", ".join(f"{kind} {100 * time / spent:.0f} %" for kind, time in row["microseconds"].items())
+        rows.append(
+            [
+                f"{row['system']}, {row['precision']}, batch {row['batch']}",
+                f"{row['step_microseconds']:.0f}",
+                f"{row['bytes'] / 2**20:.0f}",
+                f"{100 * row['memory_share']:.0f} %",
+                f"{row['operations'] / 1e9:.0f}",
+                f"{100 * row['compute_share']:.0f} %",
+                f"{row['kernels']}",
+                f"{spent:.0f}",
+                kinds,
+            ]
+        )
+    ceilings = {
+        row["precision"]: f"{row['bytes_per_second'] / 1e12:.2f} TB/s copied, "
+        f"{row['operations_per_second'] / 1e12:.0f} Tflop/s multiplied"
+        for row in report["results"]
+    }
+    header = ["step of", "µs", "MiB it must move", "of the ceiling", "Gflop", "of the ceiling", "kernels"]
+    return [
+        "Ceilings measured in the same run: " + "; ".join(f"{kind}: {text}" for kind, text in ceilings.items()) + ".",
+        "A share says how much of the step's time the bare movement or computation would take at that ceiling. The",
+        "kernels' own time is that of a step that is not replayed.",
+        "",
+        *table([*header, "µs in kernels", "spent on"], rows),
+    ]
+
+
+def plot(report: dict[str, Any], path: Path) -> list[str]:
+    """Sentences per second against the batch size, both axes logarithmic."""
+    systems = list(dict.fromkeys(row["system"] for row in report["results"]))
+    batches = sorted({row["batch"] for row in report["results"]})
+    if len(batches) < 3:
+        return []
+    speeds = [row["median"] for row in report["results"]]
+    low, high = math.log10(min(speeds)) - 0.1, math.log10(max(speeds)) + 0.1
+    first, last = math.log2(batches[0]), math.log2(batches[-1])
+
+    def at(batch: int, speed: float) -> str:
+        across = 70 + 480 * (math.log2(batch) - first) / (last - first)
+        return f"{across:.1f},{350 - 320 * (math.log10(speed) - low) / (high - low):.1f}"
+
+    parts = ['<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 980 400" font-family="sans-serif" font-size="12">']
+    parts.append('<rect width="980" height="400" fill="white"/>')
+    parts += ['<path d="M70 30V350H550" stroke="black" fill="none"/>', '<text x="260" y="390">batch size</text>']
+    parts.append('<text x="10" y="20">sentences per second</text>')
+    for batch in batches:
+        across = at(batch, 10**low).split(",")[0]
+        parts.append(f'<text x="{across}" y="367" text-anchor="middle">{batch}</text>')
+    for power in range(math.ceil(low), math.floor(high) + 1):
+        up = at(batches[0], 10.0**power).split(",")[1]
+        parts.append(
+            f'<path d="M65 {up}H550" stroke="#ccc"/><text x="60" y="{up}" text-anchor="end">{10**power}</text>'
+        )
+    for index, system in enumerate(systems):
+        points = " ".join(at(batch, find(report, system, batch)["median"]) for batch in batches)
+        colour = f"hsl({360 * index // len(systems)},70%,40%)"
+        parts.append(f'<polyline points="{points}" fill="none" stroke="{colour}" stroke-width="2"/>')
+        parts.append(f'<text x="570" y="{45 + 22 * index}" fill="{colour}">{system.replace("`", "")}</text>')
+    storage.write_text(path, "\n".join([*parts, "</svg>"]) + "\n")
+    return [f"![sentences per second against batch size]({path.relative_to(PAGE.parent)})", ""]
 
 
 def load(name: str) -> dict[str, Any] | None:
@@ -97,13 +177,19 @@ def main() -> None:
         *section("One CPU thread", "cpu.json", "decode.py"),
     ]
     if (report := load("cpu.json")) is not None:
-        lines += [*bars(report), *speeds(report, "CPU second")]
+        batches = sorted({row["batch"] for row in report["results"]})
+        lines += [*bars(report, CPU_BARS, batches), *speeds(report, "CPU second")]
     lines += section("One GPU", "gpu.json", "decode.py")
     if (report := load("gpu.json")) is not None:
-        lines += speeds(report, "second")
-    lines += section("Growth, one CPU thread", "growth.json", "decode_growth.py")
-    if (report := load("growth.json")) is not None:
-        lines += growth(report)
+        lines += [*bars(report, GPU_BARS, [GPU_BAR_BATCH]), *speeds(report, "second")]
+        lines += plot(report, FOLDER / "gpu.svg")
+    lines += section("Distance to the GPU's limits", "limits.json", "decode_limits.py")
+    if (report := load("limits.json")) is not None:
+        lines += limits(report)
+    for title, name in (("Growth, one CPU thread", "growth.json"), ("Growth, one GPU", "growth-gpu.json")):
+        lines += section(title, name, "decode_growth.py")
+        if (report := load(name)) is not None:
+            lines += growth(report)
     storage.write_text(PAGE, "\n".join(lines).rstrip() + "\n")
 
 

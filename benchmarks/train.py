@@ -3,16 +3,22 @@
     python benchmarks/train.py                     # on a GPU: Transformer-base, batches of 32,768 tokens
     python benchmarks/train.py --tiny --device cpu # the same code at a size for a CPU
     python benchmarks/train.py --profile copy      # where the time of one system goes
+    python benchmarks/train.py --config configs/de-en.toml         # batches of a prepared corpus
+    python benchmarks/train.py --config configs/de-en.toml --live  # and built, copied and clipped as in training
 
 Batches are random but shaped as real ones are: five widths, 88 % of the target tokens real, about four constraint
-tokens a sentence. "host" is the time until all work of a step has been handed to the GPU; where it is close to the
-whole, the processor is what limits speed.
+tokens a sentence. With `--config` they are real ones, the first `REAL_BATCHES` of an epoch, which wait on the device;
+`--live` takes them from the stream that training uses, and clips gradients. So the three ways tell apart what real
+shapes and ids cost, and what feeding them costs. "host" is the time until all work of a step has been handed to the
+GPU; where it is close to the whole, the processor is what limits speed.
 """
 
 from __future__ import annotations
 
 import argparse
+import itertools
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
@@ -20,8 +26,10 @@ import torch
 from torch import nn
 
 from termweave import storage
-from termweave.config import ModelConfig
+from termweave.config import ModelConfig, load_config
 from termweave.data.batches import Batch, constraint_side, constraint_tensors
+from termweave.data.corpus import PreparedCorpus
+from termweave.data.stream import BatchStream, Weighting
 from termweave.model.transformer import Transformer
 from termweave.training.objective import Objective
 
@@ -33,6 +41,7 @@ SYSTEMS: dict[str, dict[str, object]] = {
 }
 WIDTHS = (16, 24, 32, 40, 64)
 REAL_SHARE = 0.88
+REAL_BATCHES = 60
 PADDING, FIRST_WORD = 0, 10
 
 
@@ -61,6 +70,20 @@ def make_batch(width: int, tokens: int, vocabulary: int, constrained: bool, rand
         constraints=constraints,
         tokens=int(weights.sum()),
         weight=float(weights.sum()),
+    )
+
+
+def open_stream(options: argparse.Namespace, constrained: bool) -> BatchStream:
+    config = load_config(options.config)
+    corpus = PreparedCorpus.open(Path(config.data.folder))
+    weighting = Weighting(constraints=constrained)
+    return BatchStream(
+        corpus.directions,
+        corpus.subwords,
+        batch_tokens=options.tokens,
+        seed=1,
+        sampling=config.sampling,
+        weighting=weighting,
     )
 
 
@@ -109,27 +132,39 @@ class Runner:
         sizes = {"dimension": 64, "heads": 2, "encoder_layers": 2, "decoder_layers": 2, "feed_forward": 128}
         settings = {**(sizes if options.tiny else {}), **SYSTEMS.get(name, SYSTEMS["vanilla"])}
         config = ModelConfig(**settings)  # type: ignore[arg-type]
-        vocabulary = 1000 if options.tiny else 32000
+        constrained = name in SYSTEMS and name != "vanilla"
+        stream = open_stream(options, constrained) if options.config else None
+        vocabulary = stream.subwords.size if stream else 1000 if options.tiny else 32000
+        padding = stream.subwords.pad if stream else PADDING
         self.device = torch.device(options.device)
         self.module: Peer | Objective
         if name == "torch.nn":
             self.module = Peer(config, vocabulary).to(self.device)
         else:
-            self.module = Objective(Transformer(config, vocabulary, PADDING).to(self.device), 0.1)
+            self.module = Objective(Transformer(config, vocabulary, padding).to(self.device), 0.1)
         if options.compile:
             self.module.compile_parts()
         self.optimiser = torch.optim.Adam(self.module.parameters(), lr=1e-5, fused=self.device.type == "cuda")
+        self.parameters = list(self.module.parameters())
+        self.clips = options.live
+        self.feed: Iterator[Batch]
+        if stream and options.live:
+            self.feed = stream.batches(0, pinned=self.device.type == "cuda")
+            return
         random = np.random.default_rng(1)
-        constrained = name in SYSTEMS and name != "vanilla"
-        self.batches = [
-            make_batch(width, options.tokens, vocabulary, constrained, random).to(self.device) for width in WIDTHS
-        ]
+        batches = (make_batch(width, options.tokens, vocabulary, constrained, random) for width in WIDTHS)
+        if stream:
+            planned = itertools.islice(stream.planned(0), REAL_BATCHES)
+            batches = (stream.build(plan, epoch) for epoch, plan in planned)
+        self.feed = itertools.cycle([batch.to(self.device) for batch in batches])
 
-    def step(self, index: int) -> int:
-        batch = self.batches[index % len(self.batches)]
+    def step(self) -> int:
+        batch = next(self.feed).to(self.device)
         with torch.autocast(self.device.type, dtype=torch.bfloat16, enabled=self.device.type == "cuda"):
             loss, _ = self.module(batch)
         (loss / batch.weight).backward()
+        if self.clips:
+            nn.utils.clip_grad_norm_(self.parameters, 1.0)
         self.optimiser.step()
         self.optimiser.zero_grad(set_to_none=True)
         return batch.tokens
@@ -138,7 +173,7 @@ class Runner:
         """Seconds in all, seconds of the host, tokens."""
         self.wait()
         started = time.perf_counter()
-        tokens = sum(self.step(index) for index in range(steps))
+        tokens = sum(self.step() for _ in range(steps))
         handed_over = time.perf_counter() - started
         self.wait()
         return time.perf_counter() - started, handed_over, tokens
@@ -189,9 +224,13 @@ def main() -> None:
     parser.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu")
     parser.add_argument("--no-compile", dest="compile", action="store_false")
     parser.add_argument("--tiny", action="store_true", help="small model and vocabulary, for a CPU")
+    parser.add_argument("--config", type=Path, help="a configuration whose prepared corpus gives the batches")
+    parser.add_argument("--live", action="store_true", help="with --config: build, copy and clip as training does")
     parser.add_argument("--profile", metavar="SYSTEM")
     parser.add_argument("--output", type=Path, help="write the table as JSON too")
     options = parser.parse_args()
+    if options.live and not options.config:
+        parser.error("--live needs --config")
     torch.set_float32_matmul_precision("high")
     torch.backends.cuda.enable_cudnn_sdp(False)
     if options.profile:

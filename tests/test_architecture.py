@@ -11,6 +11,7 @@ SOURCE = Path(__file__).parents[1] / "src" / "termweave"
 ORDER = (
     "errors",
     "storage",
+    "accelerators",
     "progress",
     "config",
     "text",

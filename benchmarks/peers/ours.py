@@ -8,9 +8,11 @@ echo '{"batch": 32, "constraints": 3}' | python ours.py --model copy --search be
 from __future__ import annotations
 
 import argparse
+from typing import Any
 
 import numpy as np
 import torch
+import torch.nn.functional as F
 from problem import (
     BEGIN,
     DIMENSION,
@@ -32,11 +34,15 @@ from torch import Tensor
 
 import termweave
 from termweave.config import ModelConfig
-from termweave.data.batches import ConstraintTensors, constraints_from_ids
-from termweave.decoding.automaton import Automaton, Demands, Requirement, WordJoins, compile_automaton
-from termweave.decoding.beam import Marks, SearchOptions, beam_search
+from termweave.data.batches import WIDTH_MULTIPLE, ConstraintTensors, constraints_from_ids
+from termweave.decoding.automaton import Automaton, Demands, Requirement, WordJoins
+from termweave.decoding.beam import BeamState, Marks, PlainSteps, SearchOptions, Steps, beam_search
+from termweave.decoding.recorded import RecordedSteps
+from termweave.decoding.tables import compile_automaton
 from termweave.model.transformer import Transformer, constraint_parameters
 
+# No end mark, and the outputs cut at the limit: exactly `length` steps.
+MARKS = Marks(BEGIN, END, never=(PADDING, BEGIN, END))
 WORDS = WordJoins(np.zeros(VOCABULARY, dtype=np.bool_), np.zeros(VOCABULARY, dtype=np.bool_))
 
 # Where the parts of a layer stand in the weights of problem.py, and in ours.
@@ -87,8 +93,23 @@ def our_weights(weights: dict[str, Array]) -> dict[str, Tensor]:
     return ours
 
 
+class CountedSteps:
+    """Steps, and how many were taken."""
+
+    def __init__(self, steps: Steps) -> None:
+        self.steps = steps
+        self.taken = 0
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.steps, name)
+
+    def advance(self, state: BeamState, near_limit: bool) -> None:
+        self.taken += 1
+        self.steps.advance(state, near_limit)
+
+
 class Engine:
-    """A model on its device, and how often its decoder was called."""
+    """A model on its device, and the steps of its search, which a GPU keeps from one request to the next."""
 
     def __init__(self, options: argparse.Namespace) -> None:
         self.device = torch.device(options.device)
@@ -96,31 +117,32 @@ class Engine:
         self.aware = options.model == "copy"
         self.model = build_model(options.model).to(self.device)
         self.model.use_precision(options.precision)
-        self.calls = 0
-        self._step = self.model.step
-        self.model.step = self._count  # type: ignore[method-assign]
-
-    def _count(self, *arguments: object) -> Tensor:
-        self.calls += 1
-        return self._step(*arguments)  # type: ignore[arg-type]
+        self.steps: dict[SearchOptions, CountedSteps] = {}
 
     def prepare(self, request: Request, problem: Problem) -> Decode:
-        sources = torch.tensor(problem.sources, device=self.device)
         limits = torch.full((request.batch,), request.length, device=self.device)
-        # No end mark, and the outputs cut at the limit: exactly `length` steps.
-        marks = Marks(BEGIN, END, never=(PADDING, BEGIN, END))
+        # One guaranteed search; `Translator` spares itself that where a plain one meets everything already.
         options = SearchOptions(request.beam, max_length=request.length, aware=self.aware, cut=True)
+        steps = self.steps_for(options)
+        sources = torch.tensor(problem.sources, device=self.device)
+        sources = F.pad(sources, (0, steps.width(request.length) - request.length), value=PADDING)
         self.wait()
 
         @torch.inference_mode()
         def decode() -> Decoded:
-            self.calls = 0
+            steps.taken = 0
             memory = self.model.decoder_memory(self.model.encode(sources, self.told(problem)))
-            found = beam_search(self.model, memory, limits, marks, options, self.automaton(problem))
+            found = beam_search(self.model, memory, limits, MARKS, options, self.automaton(problem), steps)
             self.wait()
-            return Decoded([list(hypotheses[0].tokens) for hypotheses in found], self.calls)
+            return Decoded([list(hypotheses[0].tokens) for hypotheses in found], steps.taken)
 
         return decode
+
+    def steps_for(self, options: SearchOptions) -> CountedSteps:
+        if options not in self.steps:
+            kind = RecordedSteps if self.device.type == "cuda" else PlainSteps
+            self.steps = {options: CountedSteps(kind(self.model, MARKS, options))}
+        return self.steps[options]
 
     def told(self, problem: Problem) -> ConstraintTensors | None:
         """What the model is told: each phrase stands for the first tokens of the source."""
@@ -136,7 +158,7 @@ class Engine:
         if not self.guaranteed or not any(problem.constraints):
             return None
         demands = [Demands(tuple(Requirement((tuple(phrase),)) for phrase in own)) for own in problem.constraints]
-        return compile_automaton(demands, WORDS).to(self.device)
+        return compile_automaton(demands, WORDS, WIDTH_MULTIPLE if self.device.type == "cuda" else 1).to(self.device)
 
     def wait(self) -> None:
         if self.device.type == "cuda":

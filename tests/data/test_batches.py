@@ -13,12 +13,10 @@ from termweave.data.batches import (
     constraint_side,
     constraint_tensors,
     constraints_from_ids,
-    gather_rows,
     pad_rows,
     ranges,
     round_up,
 )
-from termweave.storage import RaggedArray
 
 PADDING = 0
 PHRASE = st.lists(st.integers(1, 99), min_size=1, max_size=5)
@@ -47,16 +45,6 @@ def test_pad_rows(rows, more):
     values = numbers([value for row in rows for value in row])
     padded = pad_rows(values, numbers([len(row) for row in rows]), width, -7)
     assert padded.tolist() == [row + [-7] * (width - len(row)) for row in rows]
-
-
-@relaxed
-@given(rows=RAGGED, data=st.data())
-def test_gather_rows(rows, data):
-    chosen = data.draw(st.lists(st.integers(0, len(rows) - 1), max_size=6))
-    values, lengths = gather_rows(RaggedArray.from_rows(rows, np.uint16), numbers(chosen))
-    assert values.tolist() == [value for row in chosen for value in rows[row]]
-    assert lengths.tolist() == [len(rows[row]) for row in chosen]
-    assert values.dtype == np.int64  # what torch looks embeddings up by
 
 
 def side(sentences: list[list[list[int]]]):

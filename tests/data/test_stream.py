@@ -7,6 +7,8 @@ token's place in its sentence is known from its id alone.
 from __future__ import annotations
 
 import random
+import threading
+import time
 from itertools import islice
 
 import numpy as np
@@ -291,6 +293,28 @@ def test_a_corpus_that_cannot_be_used_is_refused():
 
 def test_an_error_while_building_reaches_the_reader(monkeypatch):
     batches = stream()
-    monkeypatch.setattr(batches, "build", lambda planned, epoch: 1 // 0)
+    monkeypatch.setattr(batches, "build", lambda *_: 1 // 0)
     with pytest.raises(ZeroDivisionError):
         next(batches.batches(0))
+
+
+@pytest.mark.parametrize("fails", [False, True])
+def test_closing_ends_the_thread(monkeypatch, fails):
+    """Whether it waits for room for a batch, or for room for an error."""
+    batches = stream()
+    build, built = batches.build, []
+
+    def count(*arguments):
+        built.append(arguments)
+        if fails and len(built) > 2:
+            raise ZeroDivisionError
+        return build(*arguments)
+
+    monkeypatch.setattr(batches, "build", count)
+    before = set(threading.enumerate())
+    feed = batches.batches(0, ahead=1)
+    next(feed)
+    while len(built) < 3:  # one taken, one in the queue, and one in hand
+        time.sleep(0.001)
+    feed.close()
+    assert set(threading.enumerate()) <= before

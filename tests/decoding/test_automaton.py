@@ -8,7 +8,8 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from termweave.decoding.automaton import Automaton, Demands, Requirement, WordJoins, compile_automaton
+from termweave.decoding.automaton import Automaton, Demands, Requirement, WordJoins
+from termweave.decoding.tables import compile_automaton
 from termweave.errors import ConstraintError
 
 # Tokens 1–3 begin a word and end inside it, 4 and 5 go on with a word, 6 is punctuation, 7 a whole closed word.

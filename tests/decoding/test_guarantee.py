@@ -12,8 +12,9 @@ from hypothesis import strategies as st
 from test_automaton import JOINS, PHRASE, REQUIRED, VOCABULARY, fulfilled
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from termweave.decoding.automaton import Demands, Requirement, compile_automaton
+from termweave.decoding.automaton import Demands, Requirement
 from termweave.decoding.beam import Hypothesis, Marks, SearchOptions, beam_search
+from termweave.decoding.tables import compile_automaton
 from termweave.model import output, products
 from termweave.model.transformer import Transformer
 

@@ -14,9 +14,10 @@ from test_guarantee import model as token_model  # noqa: F401  (a fixture)
 
 from termweave import Constraint, Translator
 from termweave.decoding import recorded
-from termweave.decoding.automaton import Demands, compile_automaton
+from termweave.decoding.automaton import Demands
 from termweave.decoding.beam import SearchOptions, beam_search
 from termweave.decoding.recorded import FixedSteps, leaves
+from termweave.decoding.tables import compile_automaton
 
 FORBIDDEN = st.lists(PHRASE, max_size=2).map(tuple)
 DEMANDS = st.builds(Demands, REQUIRED, FORBIDDEN, st.booleans())

@@ -15,7 +15,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from termweave.storage import Array, RaggedArray
+from termweave.storage import Array
 
 WIDTH_MULTIPLE = 8  # widths are rounded up to this: few distinct shapes, and what matrix units and masks like
 FLAT_MULTIPLE = 64  # the same for the number of flat constraint tokens
@@ -114,13 +114,6 @@ def pad_rows(values: Array, lengths: Array, width: int, filler: int) -> Array:
     padded = np.full((len(lengths), width), filler, dtype=np.int64)
     padded[np.arange(width) < lengths[:, None]] = values
     return padded
-
-
-def gather_rows(ragged: RaggedArray, rows: Array) -> tuple[Array, Array]:
-    """The chosen rows of a ragged array, end to end, and their lengths."""
-    starts = ragged.offsets[rows]
-    lengths = ragged.offsets[rows + 1] - starts
-    return ragged.values[ranges(starts, lengths)].astype(np.int64), lengths
 
 
 def constraint_side(ids: Array, lengths: Array, per_sentence: Array) -> ConstraintSide:

@@ -9,28 +9,18 @@ from __future__ import annotations
 
 import queue
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 
 import numpy as np
-import torch
-from torch import Tensor
 
 from termweave.config import SamplingConfig
 from termweave.constraints.code_switching import WordMarks, code_switch_tokens
 from termweave.constraints.sampling import sample_constraints
-from termweave.data.batches import (
-    WIDTH_MULTIPLE,
-    Batch,
-    ConstraintTensors,
-    constraint_side,
-    constraint_tensors,
-    gather_rows,
-    pad_rows,
-    ranges,
-    round_up,
-)
+from termweave.data.batches import WIDTH_MULTIPLE, Batch
 from termweave.data.corpus import DirectionData
+from termweave.data.layout import Drawn, Markers, Rows, gather, lay_out, rows_of
 from termweave.errors import DataError
 from termweave.storage import Array, RaggedArray
 from termweave.text.subwords import Subwords
@@ -116,11 +106,11 @@ class BatchStream:
             first += len(plan)
             epoch += 1
 
-    def batches(self, position: int, stride: int = 1, ahead: int = 8) -> Iterator[Batch]:
-        """The batches themselves, built by a thread that runs `ahead`."""
+    def batches(self, position: int, stride: int = 1, ahead: int = 8, pinned: bool = False) -> Generator[Batch]:
+        """The batches themselves, built by a thread that runs `ahead`; pinned: ready to be copied to a GPU."""
         built: queue.Queue[Batch | BaseException] = queue.Queue(maxsize=ahead)
         stop = threading.Event()
-        worker = threading.Thread(target=self._fill, args=(position, stride, built, stop), daemon=True)
+        worker = threading.Thread(target=self._fill, args=(position, stride, pinned, built, stop), daemon=True)
         worker.start()
         try:
             while True:
@@ -130,135 +120,63 @@ class BatchStream:
                 yield item
         finally:
             stop.set()
+            with suppress(queue.Empty):  # make room, so that a thread with a batch in its hands sees the end at once
+                while True:
+                    built.get_nowait()
+            worker.join()  # a thread that is left alone would still be at work while the interpreter is taken down
 
     def _fill(
-        self, position: int, stride: int, built: queue.Queue[Batch | BaseException], stop: threading.Event
+        self,
+        position: int,
+        stride: int,
+        pinned: bool,
+        built: queue.Queue[Batch | BaseException],
+        stop: threading.Event,
     ) -> None:
         try:
             for epoch, planned in self.planned(position, stride):
-                batch = self.build(planned, epoch)
-                if torch.cuda.is_available():  # from pinned memory, copies to the GPU overlap with its work
-                    batch = batch.map(Tensor.pin_memory)
-                while not stop.is_set():
-                    try:
-                        built.put(batch, timeout=0.2)
-                        break
-                    except queue.Full:
-                        continue
-                if stop.is_set():
+                if not _hand_over(self.build(planned, epoch, pinned), built, stop):
                     return
-        except BaseException as error:  # handed to the consumer, which raises it
-            built.put(error)
+        except BaseException as error:  # the consumer raises it
+            _hand_over(error, built, stop)
 
-    def build(self, planned: PlannedBatch, epoch: int) -> Batch:
+    def build(self, planned: PlannedBatch, epoch: int, pinned: bool = False) -> Batch:
         """Pad the sentences of one batch and draw their constraints."""
         direction = self.directions[planned.direction]
-        source_ids, source_lengths = gather_rows(direction.source, planned.rows)
-        target_ids, target_lengths = gather_rows(direction.target, planned.rows)
-        constraints, inside = None, None
+        source, target = rows_of(direction.source, planned.rows), rows_of(direction.target, planned.rows)
+        drawn = None
         if self.weighting.constraints:
-            drawn = _Drawn(direction, planned.rows, self.seed, epoch, self.sampling)
-            target_ids, target_lengths = drawn.switch(
-                (source_ids, source_lengths), (target_ids, target_lengths), self.marks
+            assert direction.phrases is not None
+            phrases = direction.phrases
+            drawn = Drawn(
+                *sample_constraints(phrases.values, phrases.offsets, planned.rows, self.seed, epoch, self.sampling)
             )
-            constraints = drawn.tensors(source_ids, source_lengths, target_ids, target_lengths, self.subwords.pad)
-            inside = drawn.target_positions()
-        return padded_batch(
-            (source_ids, source_lengths),
-            (target_ids, target_lengths),
-            subwords=self.subwords,
-            tag=direction.tag,
-            constraints=constraints,
-            weighting=self.weighting,
-            inside=inside,
-        )
+            if self.sampling.code_switch:
+                source, target, drawn = self._switch(source, target, drawn, epoch)
+        markers = Markers(self.subwords.pad, self.subwords.bos, self.subwords.eos, direction.tag)
+        alpha, beta = self.weighting.alpha, self.weighting.beta
+        return lay_out(source, target, markers, drawn=drawn, alpha=alpha, beta=beta, pinned=pinned)
 
-
-def padded_batch(
-    source: tuple[Array, Array],
-    target: tuple[Array, Array],
-    *,
-    subwords: Subwords,
-    tag: int | None,
-    constraints: ConstraintTensors | None,
-    weighting: Weighting,
-    inside: tuple[Array, Array] | None = None,
-) -> Batch:
-    """Sentences given end to end with their lengths → one batch; inside: (row, column) of constraint tokens."""
-    lead = 0 if tag is None else 1
-    source_width = round_up(int(source[1].max()) + 1 + lead, WIDTH_MULTIPLE)
-    width = round_up(int(target[1].max()) + 1, WIDTH_MULTIPLE)
-    rows = np.arange(len(source[1]))
-    padded_source = np.roll(pad_rows(*source, source_width, subwords.pad), lead, axis=1)
-    if tag is not None:
-        padded_source[:, 0] = tag
-    padded_source[rows, source[1] + lead] = subwords.eos
-    expected = pad_rows(*target, width, subwords.pad)
-    given = np.roll(expected, 1, axis=1)
-    given[:, 0] = subwords.bos
-    expected[rows, target[1]] = subwords.eos
-    weights = np.where(np.arange(width) <= target[1][:, None], np.float32(weighting.beta), np.float32(0))
-    if inside is not None:
-        weights[inside] = weighting.alpha
-    return Batch(
-        source=torch.from_numpy(padded_source),
-        target_input=torch.from_numpy(given),
-        target=torch.from_numpy(expected),
-        weights=torch.from_numpy(weights),
-        constraints=constraints,
-        tokens=int(target[1].sum()) + len(rows),
-        weight=float(weights.sum(dtype=np.float64)),
-    )
-
-
-class _Drawn:
-    """The constraints drawn for one batch."""
-
-    def __init__(self, direction: DirectionData, rows: Array, seed: int, epoch: int, sampling: SamplingConfig) -> None:
-        assert direction.phrases is not None
-        self.rows, self.seed, self.epoch, self.sampling = rows, seed, epoch, sampling
-        phrases = direction.phrases
-        self.chosen, self.per_sentence = sample_constraints(
-            phrases.values, phrases.offsets, rows, seed, epoch, sampling
-        )
-
-    def switch(self, source: tuple[Array, Array], target: tuple[Array, Array], marks: WordMarks) -> tuple[Array, Array]:
+    def _switch(self, source: Rows, target: Rows, drawn: Drawn, epoch: int) -> tuple[Rows, Rows, Drawn]:
         """Code-switching: some target constraints become their source, in the reference too."""
-        if not self.sampling.code_switch:
-            return target
+        own_source = gather(source)
         switched, phrases = code_switch_tokens(
-            _ragged(*source),
-            _ragged(*target),
-            _ragged(self.chosen, self.per_sentence),
-            self.rows,
+            own_source,
+            gather(target),
+            RaggedArray(drawn.phrases, np.concatenate([[0], np.cumsum(drawn.counts)])),
+            source[2],
             self.seed,
-            self.epoch,
+            epoch,
             self.sampling.code_switch,
-            marks,
+            self.marks,
         )
-        self.chosen = phrases.values
-        return switched.values, switched.lengths
-
-    def tensors(
-        self, source_ids: Array, source_lengths: Array, target_ids: Array, target_lengths: Array, padding: int
-    ) -> ConstraintTensors:
-        sides = []
-        for ids, lengths, start, tokens in (
-            (source_ids, source_lengths, "source_start", "source_tokens"),
-            (target_ids, target_lengths, "target_start", "target_tokens"),
-        ):
-            first = np.repeat(np.cumsum(lengths) - lengths, self.per_sentence)
-            sizes = self.chosen[tokens].astype(np.int64)
-            picked = ids[ranges(first + self.chosen[start], sizes)]
-            sides.append(constraint_side(picked, sizes, self.per_sentence))
-        return constraint_tensors(sides[0], sides[1], padding)
-
-    def target_positions(self) -> tuple[Array, Array]:
-        """(row, column) of every target token inside a constraint."""
-        sizes = self.chosen["target_tokens"].astype(np.int64)
-        rows = np.repeat(np.repeat(np.arange(len(self.per_sentence)), self.per_sentence), sizes)
-        return rows, ranges(self.chosen["target_start"].astype(np.int64), sizes)
+        return rows_of(own_source), rows_of(switched), Drawn(phrases.values, drawn.counts)
 
 
-def _ragged(values: Array, lengths: Array) -> RaggedArray:
-    return RaggedArray(values, np.concatenate([np.zeros(1, dtype=np.int64), np.cumsum(lengths)]))
+def _hand_over(item: Batch | BaseException, built: queue.Queue[Batch | BaseException], stop: threading.Event) -> bool:
+    """Wait for room, but not for a consumer that is gone; False if it is."""
+    while not stop.is_set():
+        with suppress(queue.Full):
+            built.put(item, timeout=0.2)
+            return True
+    return False

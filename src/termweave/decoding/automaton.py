@@ -5,23 +5,19 @@ phrase may begin only where a word may: after a token that ends inside a word, o
 start a phrase. What a node completes counts once the next token shows that the word ended there. So a hypothesis needs
 just two numbers: its node, and a bit for each requirement it has fulfilled.
 
-A phrase needed several times has as many bits, filled one after the other. Tables are made on the host, compiled by
-numba; the search then works on tensors only.
+A phrase needed several times has as many bits, filled one after the other. The tables are made on the host, by
+`tables`; the search then works on tensors only.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, fields, replace
 from typing import Any
 
-import numba
-import numpy as np
 import torch
 from torch import Tensor
 
-from termweave.data.batches import round_up
-from termweave.errors import ConstraintError
 from termweave.storage import Array
 
 MOST_BITS = 62  # requirements of a sentence, repetitions counted
@@ -179,227 +175,7 @@ class Automaton:
         return missing - saved.amax(dim=2)
 
 
-def compile_automaton(demands: Sequence[Demands], joins: WordJoins, multiple: int = 1) -> Automaton:
-    """Tables for the sentences of a batch; sentences without demands get a single state that allows everything.
-
-    multiple: sizes are rounded up to multiples of it, so that batches are more often alike.
-    """
-    rows = [_Row(own, index, joins) for index, own in enumerate(demands)]
-    nodes = round_up(2 + max(row.longest_trie for row in rows), multiple)
-    # At least one of each, unused: reductions over nothing are not defined.
-    columns = round_up(max(1, *(len(row.columns) for row in rows)), multiple)
-    phrases = round_up(max(1, *(len(row.phrases) for row in rows)), multiple)
-    bits = round_up(max(1, *(row.bits for row in rows)), multiple)
-    tables = _empty_tables(len(rows), nodes, columns, phrases, bits)
-    for index, row in enumerate(rows):
-        row.fill(index, tables)
-    tensors = {name: torch.from_numpy(table) for name, table in tables.items()}
-    used = min(round_up(int(tables.pop("used").max(initial=2)), multiple), nodes)
-    del tensors["used"]
-    automaton = Automaton(
-        **tensors,
-        inner_start=torch.from_numpy(joins.inner_start),
-        vocabulary_open_end=torch.from_numpy(joins.open_end),
-        forbids=any(own.forbidden for own in demands),
-        never=_never_used(demands, len(joins.open_end)),
-    )
-    # Shared beginnings need fewer nodes than was feared.
-    kept: dict[str, Any] = {name: tensors[name][:, :used] for name in _NODE_TABLES}
-    return replace(automaton, **kept)
-
-
-def _never_used(demands: Sequence[Demands], vocabulary: int) -> Tensor | None:
-    if not any(own.never for own in demands):
-        return None
-    never = torch.zeros(len(demands), vocabulary, dtype=torch.bool)
-    for index, own in enumerate(demands):
-        never[index, list(own.never)] = True
-    return never
-
-
-_NODE_TABLES = ("next_node", "open_end", "completes", "lowest", "forbidden", "gains", "inner_gains")
-
-
-def _empty_tables(rows: int, nodes: int, columns: int, phrases: int, bits: int) -> dict[str, Array]:
-    return {
-        "tokens": np.full((rows, columns), -1, dtype=np.int64),
-        "next_node": np.zeros((rows, nodes, columns + 2), dtype=np.int64),
-        "open_end": np.zeros((rows, nodes), dtype=np.bool_),
-        "completes": np.zeros((rows, nodes), dtype=np.int64),
-        "lowest": np.zeros((rows, nodes), dtype=np.int64),
-        "forbidden": np.zeros((rows, nodes), dtype=np.bool_),
-        "gains": np.zeros((rows, nodes, phrases), dtype=np.int64),
-        "inner_gains": np.zeros((rows, nodes, phrases), dtype=np.int64),
-        "phrase_bits": np.zeros((rows, phrases), dtype=np.int64),
-        "bit_length": np.zeros((rows, bits), dtype=np.int64),
-        "everything": np.zeros(rows, dtype=np.int64),
-        "ordered": np.zeros(rows, dtype=np.bool_),
-        "used": np.zeros(rows, dtype=np.int64),
-    }
-
-
-class _Row:
-    """One sentence's phrases, laid out for the compiled part."""
-
-    def __init__(self, demands: Demands, index: int, joins: WordJoins) -> None:
-        self.demands = demands
-        self.joins = joins
-        self.where = f"sentence {index + 1}"
-        self.phrases: list[Phrase] = []
-        self.classes: list[tuple[int, int]] = []  # lowest and highest bit of each phrase's requirement
-        self.shortest: list[int] = []  # tokens of the shortest phrase of that requirement
-        self.bits = 0
-        for requirement in demands.required:
-            self._add(requirement)
-        if self.bits > MOST_BITS:
-            raise ConstraintError(
-                f"{self.where} has {self.bits} constraints; at most {MOST_BITS} can be guaranteed at once"
-            )
-        tokens = {token for phrase in (*self.phrases, *demands.forbidden) for token in phrase}
-        self.columns = sorted(tokens)
-        self.longest_trie = sum(len(phrase) for phrase in (*self.phrases, *demands.forbidden))
-
-    def _add(self, requirement: Requirement) -> None:
-        times = requirement.occurrences
-        lowest, highest = self.bits, self.bits + times - 1
-        # What begins inside a word would need something before it; a promise needs a spelling that can stand anywhere.
-        lengths = [len(phrase) for phrase in requirement.alternatives if not self.joins.inner_start[phrase[0]]]
-        if not lengths:
-            raise ConstraintError(f"{self.where} has a constraint that can only stand inside a word")
-        shortest = min(lengths)
-        for phrase in requirement.alternatives:
-            self.phrases.append(phrase)
-            self.classes.append((lowest, highest))
-            self.shortest.append(shortest)
-        self.bits += times
-
-    def fill(self, index: int, tables: dict[str, Array]) -> None:
-        forbidden = self.demands.forbidden
-        everything = [*self.phrases, *forbidden]
-        tables["tokens"][index, : len(self.columns)] = self.columns
-        tables["everything"][index] = (1 << self.bits) - 1
-        tables["ordered"][index] = self.demands.ordered
-        for (lowest, highest), shortest in zip(self.classes, self.shortest, strict=True):
-            tables["bit_length"][index, lowest : highest + 1] = shortest
-        tables["phrase_bits"][index, : len(self.classes)] = [(2 << high) - (1 << low) for low, high in self.classes]
-        width = tables["tokens"].shape[1]
-        own = tables["tokens"][index, : len(self.columns)]
-        flat = np.array([token for phrase in everything for token in phrase], dtype=np.int64)
-        tables["used"][index] = _build(
-            np.searchsorted(own, flat),
-            np.array([len(phrase) for phrase in everything], dtype=np.int64),
-            len(self.phrases),
-            np.array(self.classes, dtype=np.int64).reshape(-1, 2),
-            np.array(self.shortest, dtype=np.int64),
-            self.joins.open_end[own],
-            self.joins.inner_start[own],
-            width,
-            *(tables[name][index] for name in _NODE_TABLES),
-        )
-
-
 def _most_overlapping(phrase: Phrase) -> int:
     """How many occurrences of a phrase can overlap in one stretch of its own length: length over period, rounded up."""
     period = next(shift for shift in range(1, len(phrase) + 1) if phrase[shift:] == phrase[: len(phrase) - shift])
     return -(-len(phrase) // period)
-
-
-@numba.njit(cache=True)
-def _build(
-    tokens: Array,  # columns of all phrases, end to end
-    lengths: Array,
-    required: int,  # so many phrases are required, the rest forbidden
-    classes: Array,
-    shortest: Array,
-    open_end: Array,
-    inner_start: Array,
-    width: int,
-    next_node: Array,
-    node_open: Array,
-    completes: Array,
-    lowest: Array,
-    forbidden: Array,
-    gains: Array,
-    inner_gains: Array,
-) -> int:
-    """Fill the tables of one sentence; returns the number of nodes."""
-    most = next_node.shape[0]
-    child = np.full((most, width), -1, dtype=np.int64)
-    path = np.zeros((3, most), dtype=np.int64)  # token, parent and depth of every node
-    on_path = np.zeros((most, required), dtype=np.bool_)
-    count, start = 2, 0
-    for phrase in range(len(lengths)):
-        end, count = _insert(tokens[start : start + lengths[phrase]], phrase, child, path, on_path, count)
-        if phrase < required:
-            low, high = classes[phrase]
-            completes[end] |= (1 << (high + 1)) - (1 << low)
-            lowest[end] |= 1 << low
-        else:
-            forbidden[end] = True
-        start += lengths[phrase]
-    node_open[1] = True
-    for node in range(2, count):
-        node_open[node] = open_end[path[0, node]]
-    fall_back = _connect(child[:count], path, open_end, inner_start, next_node)
-    starts = np.cumsum(lengths) - lengths
-    for node in np.argsort(path[2, :count], kind="mergesort"):
-        if node >= 2:
-            completes[node] |= completes[fall_back[node]]
-            lowest[node] |= lowest[fall_back[node]]
-            forbidden[node] |= forbidden[fall_back[node]]
-        for phrase in range(required):
-            own = tokens[starts[phrase] : starts[phrase] + lengths[phrase]]
-            spare = shortest[phrase] - lengths[phrase]
-            joined = inner_start[own] & node_open[node]
-            depth = _depth(node, phrase, ~joined, fall_back, path[2], on_path)
-            if depth or not joined[0]:  # nothing to save where it cannot even begin
-                gains[node, phrase] = max(spare + depth, 0)
-            depth = _depth(node, phrase, joined, fall_back, path[2], on_path)
-            if depth:
-                inner_gains[node, phrase] = max(spare + depth, 0)
-    return count
-
-
-@numba.njit(cache=True)
-def _insert(phrase: Array, number: int, child: Array, path: Array, on_path: Array, count: int) -> tuple[int, int]:
-    """Put a phrase into the trie: (its last node, number of nodes)."""
-    node = 0
-    for place in range(len(phrase)):
-        token = phrase[place]
-        if child[node, token] < 0:
-            child[node, token] = count
-            path[0, count], path[1, count], path[2, count] = token, node, path[2, node] + 1
-            count += 1
-        node = child[node, token]
-        if number < on_path.shape[1] and place < len(phrase) - 1:
-            on_path[node, number] = True
-    return node, count
-
-
-@numba.njit(cache=True)
-def _connect(child: Array, path: Array, open_end: Array, inner_start: Array, next_node: Array) -> Array:
-    """Complete the transitions, shallow nodes first; returns each node's fall-back, its longest proper suffix."""
-    count, width = child.shape
-    fall_back = np.zeros(count, dtype=np.int64)
-    for node in np.argsort(path[2, :count], kind="mergesort"):
-        if node >= 2:
-            root = 1 if open_end[path[0, node]] else 0
-            fall_back[node] = root if path[2, node] == 1 else next_node[fall_back[path[1, node]], path[0, node]]
-        for token in range(len(open_end)):
-            following = child[node if node >= 2 else 0, token]
-            if node == 1 and inner_start[token]:
-                following = -1  # inside a word no phrase can begin without a space
-            if following < 0:
-                following = next_node[fall_back[node], token] if node >= 2 else (1 if open_end[token] else 0)
-            next_node[node, token] = following
-        next_node[node, width] = 0
-        next_node[node, width + 1] = 1
-    return fall_back
-
-
-@numba.njit(cache=True)
-def _depth(node: int, phrase: int, allowed: Array, fall_back: Array, depth: Array, on_path: Array) -> int:
-    """How many tokens of a phrase, not all of them, the node's string ends with; allowed: those that may come next."""
-    while node >= 2 and not (on_path[node, phrase] and allowed[depth[node]]):
-        node = fall_back[node]
-    return int(depth[node])

@@ -300,7 +300,7 @@ def _keep_best(state: BeamState, candidates: Candidates, places: Place | None, m
     state.tokens = _continued(state, parents, state.newest)
     if state.progress is not None:
         assert state.memory.output is not None and state.memory.output.slots is not None
-        state.progress = state.memory.output.slots.advance(state.progress.reorder(parents), state.newest)
+        state.progress = state.memory.output.slots.follow(state.progress, parents, state.newest)
     state.place = None if places is None else places.gather(kept)
 
 

@@ -175,6 +175,6 @@ def _signature(state: BeamState) -> Hashable:
     memory, automaton = state.memory.output, state.automaton
     present = [part is not None for part in (state.progress, memory, automaton, automaton and automaton.never)]
     if memory is not None:
-        present += [part is not None for part in (memory.keys, memory.slots, memory.token_gate)]
+        present += [part is not None for part in (memory.keys, memory.context, memory.slots, memory.token_gate)]
     forbids = automaton is not None and automaton.forbids
     return (*present, forbids, *((leaf.shape, leaf.dtype) for leaf in leaves(state)))

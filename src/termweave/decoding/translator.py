@@ -13,7 +13,7 @@ from torch import Tensor
 
 from termweave.constraints.constraint import Constraint
 from termweave.data.batches import WIDTH_MULTIPLE, constraints_from_ids, pad_rows
-from termweave.decoding.automaton import MOST_BITS, compile_automaton
+from termweave.decoding.automaton import MOST_BITS
 from termweave.decoding.beam import Hypothesis, Marks, SearchOptions, beam_search
 from termweave.decoding.demands import (
     Wishes,
@@ -25,6 +25,7 @@ from termweave.decoding.demands import (
     word_joins,
 )
 from termweave.decoding.recorded import FixedSteps, RecordedSteps
+from termweave.decoding.tables import compile_automaton
 from termweave.errors import CheckpointError, ConfigError, ConstraintError, DataError
 from termweave.model.checkpoint import Checkpoint, load_checkpoint
 from termweave.model.inspection import inspect

@@ -13,18 +13,16 @@ operations is the same for every batch.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from importlib.util import find_spec
 from types import ModuleType
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from termweave.accelerators import has_kernels
 from termweave.decoding.automaton import Automaton
 from termweave.decoding.candidates import IMPOSSIBLE, Candidates, scores_of
 from termweave.model.output import Scores
-
-WITH_KERNELS = ("cuda",)  # devices
 
 
 @dataclass(frozen=True)
@@ -108,12 +106,12 @@ def choose_by_bank(
 
 
 def _kernels(device: torch.device) -> ModuleType | None:
-    """The same in fewer calls, where there is a compiler for it."""
-    if device.type not in WITH_KERNELS or not find_spec("triton"):
+    """The same in fewer calls, where they run."""
+    if not has_kernels(device):
         return None
-    from termweave.decoding import kernels
+    from termweave.decoding import bank_kernels
 
-    return kernels
+    return bank_kernels
 
 
 def _all_candidates(best: Candidates, own_best: Candidates, tokens: Tensor, token_scores: Tensor) -> Candidates:

@@ -22,6 +22,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from termweave.accelerators import has_kernels
+
 START, NEXT, LATER, DONE = range(4)
 MARKS = 4
 NOTHING = -1  # no token: what stands behind the end of an output
@@ -90,6 +92,14 @@ class Slots:
         running = here & (self._before(progress) | self._leads().unsqueeze(1))
         done = progress.done | running.gather(2, self.last.unsqueeze(1).expand(running.shape))
         return Progress(running, done, progress.used | here)
+
+    def follow(self, progress: Progress, parents: Tensor, tokens: Tensor) -> Progress:
+        """The progress when hypothesis i continues what was hypothesis parents[i]; (batch, hypotheses) each."""
+        if has_kernels(tokens.device):
+            from termweave.model import copy_kernels
+
+            return copy_kernels.advance(self, progress, parents, tokens)
+        return self.advance(progress.reorder(parents), tokens)
 
     def after(self, outputs: Tensor) -> Progress:
         """The progress when (batch, hypotheses, length) tokens have been produced."""

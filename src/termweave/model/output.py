@@ -21,6 +21,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from termweave.accelerators import has_kernels
 from termweave.config import ModelConfig
 from termweave.data.batches import ConstraintTensors
 from termweave.model.attention import MultiHeadAttention
@@ -66,6 +67,7 @@ class OutputMemory:
     filled: Tensor  # (batch, slots) True where a slot holds a token
     vectors: Tensor  # (batch, slots, d) embeddings of the tokens
     keys: Tensor | None = None  # (batch, slots, d) what states are compared with, in `copy`
+    context: Tensor | None = None  # (batch, slots, d) what a token attended to means for the gate, in `copy`
     slots: Slots | None = None  # which tokens make up a constraint; None if what was produced does not matter
     token_gate: Tensor | None = None  # (vocabulary,) a_y of `paper`
 
@@ -76,9 +78,15 @@ class OutputMemory:
 
     def select(self, rows: Tensor) -> OutputMemory:
         """The memory of some sentences of the batch."""
-        keys = None if self.keys is None else self.keys[rows]
-        slots = None if self.slots is None else self.slots.select(rows)
-        return OutputMemory(self.tokens[rows], self.filled[rows], self.vectors[rows], keys, slots, self.token_gate)
+        return OutputMemory(
+            self.tokens[rows],
+            self.filled[rows],
+            self.vectors[rows],
+            None if self.keys is None else self.keys[rows],
+            None if self.context is None else self.context[rows],
+            None if self.slots is None else self.slots.select(rows),
+            self.token_gate,
+        )
 
 
 class OutputLayer(nn.Module, ABC):
@@ -272,11 +280,13 @@ class CopyOutput(OutputLayer):
         continues = number[:, 1:] == number[:, :-1]  # the first token of a constraint has none before it
         before = F.pad(memory.vectors[:, :-1] * continues.unsqueeze(2), (0, 0, 1, 0))
         keys = self.key(memory.vectors) + self.previous(before)
-        return replace(memory, keys=keys, slots=Slots.of(memory.tokens, number))
+        # The context's projection is linear, so it is done once for each slot, not for each state that attends to it.
+        context = F.linear(memory.vectors, self.context.weight)
+        return replace(memory, keys=keys, context=context, slots=Slots.of(memory.tokens, number))
 
     def _shares(self, states: Tensor, memory: OutputMemory, marks: Tensor) -> tuple[Tensor, Tensor]:
         """What each slot gets, (batch, length, slots), and what is left to the model, (batch, length, 1)."""
-        assert memory.keys is not None
+        assert memory.keys is not None and memory.context is not None
         filled = memory.filled.unsqueeze(1)
         is_open = ((marks != DONE) & filled).any(dim=-1, keepdim=True)
         queries = self.query(states) * states.shape[-1] ** -0.5
@@ -286,7 +296,8 @@ class CopyOutput(OutputLayer):
         attention = scores.softmax(dim=-1)[..., 1:]
         by_mark = attention.new_zeros(*states.shape[:2], MARKS).scatter_add(2, marks, attention)
         marked = self.marks(torch.cat([by_mark, is_open.to(attention.dtype)], dim=-1))
-        hidden = torch.tanh(self.context(attention @ memory.vectors) + self.state(states) + marked)
+        context = attention @ memory.context + self.context.bias
+        hidden = torch.tanh(context + self.state(states) + marked)
         shares = torch.sigmoid(self.gate(hidden)) * attention
         return shares, (1 - shares.sum(dim=-1, keepdim=True)).clamp(min=SMALLEST)
 
@@ -309,6 +320,12 @@ class CopyOutput(OutputLayer):
         A token that stands in several slots gets the sum of their shares, in each of them.
         """
         assert memory.slots is not None and progress is not None
+        if has_kernels(states.device):
+            from termweave.model import copy_kernels
+
+            if copy_kernels.can_mix(memory, states.shape[2]):
+                offset = copy_kernels.mix(self, states, model, memory, progress, SMALLEST)
+                return Scores(model.values, offset)
         shares, rest = self._shares(states, memory, memory.slots.marks(progress))
         same = memory.tokens.unsqueeze(2) == memory.tokens.unsqueeze(1)
         copied = shares @ (same & memory.filled.unsqueeze(1)).to(shares.dtype)

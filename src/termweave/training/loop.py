@@ -11,7 +11,7 @@ import math
 import signal
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager, nullcontext
+from contextlib import closing, contextmanager, nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -115,8 +115,9 @@ class StageTrainer:
         if training.compile == "always" or (training.compile == "auto" and group.device.type == "cuda"):
             self.objective.compile_parts()
         self.parallel: nn.Module = DistributedDataParallel(self.objective) if group.count > 1 else self.objective
+        self.parameters = list(model.parameters())  # once: to find them in the modules takes as long as to clip them
         self.optimiser = torch.optim.Adam(
-            model.parameters(),
+            self.parameters,
             lr=1.0,
             betas=(0.9, 0.98),
             eps=1e-9,
@@ -129,11 +130,12 @@ class StageTrainer:
         self._resume()
         micro_batches = self.training.accumulation // self.group.count
         position = self.step * self.training.accumulation + self.group.rank
-        batches = self.stream.batches(position, stride=self.group.count)
+        pinned = self.group.device.type == "cuda"
+        feed = closing(self.stream.batches(position, stride=self.group.count, pinned=pinned))
         self.model.train()
         window = _Window()
         stopped = False
-        with self._writer() as writer, progress_bar(self.name, self.stage.steps) as advance:
+        with feed as batches, self._writer() as writer, progress_bar(self.name, self.stage.steps) as advance:
             advance(self.step)
             while self.step < self.stage.steps and not stopped:
                 stopped = self._optimise([next(batches) for _ in range(micro_batches)], window, stop)
@@ -147,7 +149,6 @@ class StageTrainer:
                     if window.loss is not None:
                         self._require_finite(float(window.loss))
                     self.save()
-        batches.close()  # type: ignore[attr-defined]
         return self.step >= self.stage.steps
 
     def _optimise(self, batches: list[Batch], window: _Window, stop: StopSignal) -> bool:
@@ -165,7 +166,7 @@ class StageTrainer:
                 (loss * (self.group.count / weight)).backward()
             window.add(loss, likelihood, batch)
         if self.training.max_gradient_norm:
-            nn.utils.clip_grad_norm_(self.model.parameters(), self.training.max_gradient_norm)
+            nn.utils.clip_grad_norm_(self.parameters, self.training.max_gradient_norm)
         for parameters in self.optimiser.param_groups:
             parameters["lr"] = learning_rate(self.stage, self.step)
         self.optimiser.step()

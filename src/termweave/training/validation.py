@@ -3,21 +3,22 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
-import numpy as np
 import torch
 
 from termweave.config import ValidationConfig
 from termweave.constraints.evaluation_sets import ConstrainedSentence, read_constraint_set
 from termweave.data.batches import Batch, constraints_from_ids
-from termweave.data.stream import Weighting, padded_batch
+from termweave.data.folder import ID
+from termweave.data.layout import Markers, lay_out, rows_of
 from termweave.decoding.translator import Translator
 from termweave.errors import DataError
 from termweave.evaluation.scores import evaluate
 from termweave.model.checkpoint import Checkpoint
 from termweave.model.transformer import POSITIONS, Transformer
+from termweave.storage import RaggedArray
 from termweave.text.subwords import Subwords
 from termweave.text.words import normalise
 from termweave.training.objective import Objective
@@ -89,19 +90,14 @@ class Validator:
 
     def _batch(self, rows: list[ConstrainedSentence], constrained: bool) -> Batch:
         encode = self.subwords.encode
-        sides = []
-        for texts in ([row.source for row in rows], [row.target for row in rows]):
-            ids = [encode(normalise(text)) for text in texts]
-            sides.append((np.array([i for row in ids for i in row], dtype=np.int64), np.array([len(r) for r in ids])))
+        source, target = (
+            rows_of(RaggedArray.from_rows([encode(normalise(text)) for text in texts], ID))
+            for texts in ([row.source for row in rows], [row.target for row in rows])
+        )
         pairs = [
             [(encode(normalise(c.source)), encode(normalise(c.target))) for c in row.constraints] if constrained else []
             for row in rows
         ]
-        return padded_batch(
-            sides[0],
-            sides[1],
-            subwords=self.subwords,
-            tag=self.subwords.tag(self.directions[0].split("-")[1]) if len(self.directions) > 1 else None,
-            constraints=constraints_from_ids(pairs, self.subwords.pad),
-            weighting=Weighting(),
-        )
+        tag = self.subwords.tag(self.directions[0].split("-")[1]) if len(self.directions) > 1 else None
+        batch = lay_out(source, target, Markers(self.subwords.pad, self.subwords.bos, self.subwords.eos, tag))
+        return replace(batch, constraints=constraints_from_ids(pairs, self.subwords.pad))

@@ -14,9 +14,11 @@ pytest.importorskip("triton", reason="Triton comes with CUDA builds of torch; `m
 if not torch.cuda.is_available():
     os.environ["TRITON_INTERPRET"] = "1"
 
-from termweave.decoding import kernels, vdba
-from termweave.decoding.automaton import Automaton, Demands, compile_automaton
+from termweave import accelerators
+from termweave.decoding import bank_kernels, vdba
+from termweave.decoding.automaton import Automaton, Demands
 from termweave.decoding.candidates import IMPOSSIBLE, best_candidates, best_of_each, chunk_maxima
+from termweave.decoding.tables import compile_automaton
 from termweave.model.output import Scores
 
 DEVICE = torch.device("cuda" if torch.cuda.is_available() else "cpu")
@@ -57,7 +59,7 @@ def test_the_kernels_do_what_the_tensors_do(demands, beam, steps, aware, seed):
     results = []
     for devices in ((), (DEVICE.type,)):
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(vdba, "WITH_KERNELS", devices)
+            patch.setattr(accelerators, "WITH_KERNELS", devices)
             scores = Scores(values.clone(), offset)
             wished = vdba.close_ends(automaton, place, scores.values, END)
             maxima = chunk_maxima(scores.values)
@@ -79,5 +81,5 @@ def test_the_kernels_do_what_the_tensors_do(demands, beam, steps, aware, seed):
 
 
 def test_too_many_candidates_are_left_to_the_tensors():
-    assert kernels.lane_count(8, 4, 10) == 64
-    assert kernels.lane_count(8, 4, 100) > kernels.MOST_LANES
+    assert bank_kernels.lane_count(8, 4, 10) == 64
+    assert bank_kernels.lane_count(8, 4, 100) > bank_kernels.MOST_LANES

@@ -1,0 +1,155 @@
+"""The output layer `copy` on a GPU while decoding, as two kernels instead of seventy small operations.
+
+`output.py` and `coverage.py` say what is to be done, in tensor operations that run anywhere and can be trained; this
+does the same with a hypothesis to each program. Needs Triton, which CUDA builds of torch bring along.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import torch
+import triton
+import triton.language as tl
+from torch import Tensor
+
+from termweave.model.coverage import Progress, Slots
+
+if TYPE_CHECKING:
+    from termweave.model.output import CopyOutput, OutputMemory, Scores
+
+CHUNK = 128  # dimensions at a time
+MOST_SLOTS = 128  # of a sentence
+
+
+@triton.jit
+def _marks(slot, is_slot, first, running, done):
+    """`Slots.marks`: 0 START, 1 NEXT, 2 LATER, 3 DONE."""
+    leads = tl.load(first + slot, mask=is_slot, other=-1) == slot
+    before = tl.load(running + slot - 1, mask=is_slot & (slot > 0), other=0) != 0
+    finished = tl.load(done + slot, mask=is_slot, other=1) != 0
+    return tl.where(finished, 3, tl.where(leads, 0, tl.where(before, 1, 2)))
+
+
+@triton.jit
+def _mix(
+    queries, from_state, keys, context, context_bias, mark_keys, null, mark_weights, gate_weight, gate_bias,
+    tokens, filled, first, running, done, values, offset, new_offset,
+    vocabulary, slots, beam, scale, smallest,
+    dimension: tl.constexpr, lanes: tl.constexpr, chunk: tl.constexpr,
+):  # fmt: skip
+    """`CopyOutput.mix` of one hypothesis: changes `values` at the tokens of constraints, in place."""
+    program = tl.program_id(0).to(tl.int64)
+    row = program // beam
+    slot = tl.arange(0, lanes)
+    is_slot = slot < slots
+    is_filled = tl.load(filled + row * slots + slot, mask=is_slot, other=0) != 0
+    token = tl.load(tokens + row * slots + slot, mask=is_slot, other=0)
+    marks = _marks(slot, is_slot, first + row * slots, running + program * slots, done + program * slots)
+    is_open = tl.max(((marks != 3) & is_filled).to(tl.int32), axis=0)
+
+    # Attention over [null; slots].
+    score = tl.zeros([lanes], dtype=tl.float32)
+    null_score = 0.0
+    place = (row * slots + slot)[:, None] * dimension
+    for start in range(0, dimension, chunk):
+        at = start + tl.arange(0, chunk)
+        query = tl.load(queries + program * dimension + at) * scale
+        key = tl.load(keys + place + at[None, :], mask=is_slot[:, None], other=0.0)
+        key += tl.load(mark_keys + marks[:, None] * dimension + at[None, :])
+        score += tl.sum(key * query[None, :], axis=1)
+        null_score += tl.sum(query * tl.load(null + is_open * dimension + at), axis=0)
+    score = tl.where(is_filled, score, float("-inf"))
+    highest = tl.maximum(tl.max(score, axis=0), null_score)
+    power = tl.exp(score - highest)
+    attention = power / (tl.sum(power, axis=0) + tl.exp(null_score - highest))
+
+    # The gate.
+    gate = tl.load(gate_bias)
+    for start in range(0, dimension, chunk):
+        at = start + tl.arange(0, chunk)
+        seen = tl.load(context + place + at[None, :], mask=is_slot[:, None], other=0.0)
+        seen += tl.load(mark_weights + at[None, :] * 5 + marks[:, None])
+        hidden = tl.sum(seen * attention[:, None], axis=0) + tl.load(context_bias + at)
+        hidden += tl.load(from_state + program * dimension + at) + is_open * tl.load(mark_weights + at * 5 + 4)
+        gate += tl.sum((2 * tl.sigmoid(2 * hidden) - 1) * tl.load(gate_weight + at), axis=0)  # the bracket is tanh
+    shares = tl.sigmoid(gate) * attention
+    rest = tl.maximum(1 - tl.sum(shares, axis=0), smallest)
+    base = tl.load(offset + program) + tl.log(rest)
+    tl.store(new_offset + program, base)
+
+    # A token that stands in several slots gets the sum of their shares, in each of them.
+    same = (token[:, None] == token[None, :]) & is_filled[None, :]
+    copied = tl.log(tl.maximum(tl.sum(tl.where(same, shares[None, :], 0.0), axis=1), smallest))
+    where = values + program * vocabulary + token
+    own = tl.load(where, mask=is_filled, other=0.0) + base
+    higher = tl.maximum(own, copied)
+    mixed = higher + tl.log(1 + tl.exp(tl.minimum(own, copied) - higher))
+    tl.store(where, mixed - base, mask=is_filled)
+
+
+@triton.jit
+def _advance(
+    tokens, first, last, running, done, used, parents, newest, new_running, new_done, new_used, slots, before, beam,
+    lanes: tl.constexpr,
+):  # fmt: skip
+    """`Slots.advance` of one hypothesis, after `Progress.reorder`; before: how many hypotheses there were."""
+    program = tl.program_id(0).to(tl.int64)
+    row = program // beam
+    slot = tl.arange(0, lanes)
+    is_slot = slot < slots
+    parent = (row * before + tl.load(parents + program)) * slots
+    token = tl.load(newest + program)
+    own, end = row * slots, tl.load(last + row * slots + slot, mask=is_slot, other=0)
+    here = tl.load(tokens + own + slot, mask=is_slot, other=-1) == token
+    begun = tl.load(running + parent + slot - 1, mask=is_slot & (slot > 0), other=0) != 0
+    begun = begun | (tl.load(first + own + slot, mask=is_slot, other=-1) == slot)
+    # The same for the last slot of the constraint: is the whole of it there?
+    whole = tl.load(tokens + own + end, mask=is_slot, other=-1) == token
+    up_to = tl.load(running + parent + end - 1, mask=is_slot & (end > 0), other=0) != 0
+    whole = whole & (up_to | (tl.load(first + own + end, mask=is_slot, other=-1) == end))
+    to = program * slots + slot
+    tl.store(new_running + to, here & begun, mask=is_slot)
+    tl.store(new_done + to, whole | (tl.load(done + parent + slot, mask=is_slot, other=0) != 0), mask=is_slot)
+    tl.store(new_used + to, here | (tl.load(used + parent + slot, mask=is_slot, other=0) != 0), mask=is_slot)
+
+
+def can_mix(memory: OutputMemory, dimension: int) -> bool:
+    return memory.tokens.shape[1] <= MOST_SLOTS and dimension % CHUNK == 0
+
+
+def mix(
+    layer: CopyOutput, states: Tensor, model: Scores, memory: OutputMemory, progress: Progress, smallest: float
+) -> Tensor:
+    """Change the values of `model` in place; returns the new offset, (batch, hypotheses)."""
+    assert memory.keys is not None and memory.context is not None and memory.slots is not None
+    batch, beam, dimension = states.shape
+    slots = memory.tokens.shape[1]
+    new_offset = torch.empty(batch, beam, device=states.device)
+    _mix[(batch * beam,)](
+        *_laid_out(layer.query(states), layer.state(states), memory.keys, memory.context, layer.context.bias),
+        *_laid_out(layer.mark_keys, layer.null, layer.marks.weight, layer.gate.weight, layer.gate.bias),
+        *_laid_out(memory.tokens, memory.filled, memory.slots.first, progress.running, progress.done),
+        model.values, model.offset.contiguous(), new_offset,
+        model.values.shape[2], slots, beam, dimension**-0.5, smallest,
+        dimension=dimension, lanes=int(triton.next_power_of_2(slots)), chunk=CHUNK,
+    )  # fmt: skip
+    return new_offset
+
+
+def advance(slots: Slots, progress: Progress, parents: Tensor, tokens: Tensor) -> Progress:
+    """The progress of hypotheses that continue `parents` with `tokens`, (batch, beam) each."""
+    (batch, beam), (_, before, count) = parents.shape, progress.done.shape
+    shape = (batch, beam, count)
+    new = Progress(*(torch.empty(shape, dtype=torch.bool, device=parents.device) for _ in range(3)))
+    _advance[(batch * beam,)](
+        *_laid_out(slots.tokens, slots.first, slots.last, progress.running, progress.done, progress.used),
+        *_laid_out(parents, tokens), new.running, new.done, new.used,
+        count, before, beam, lanes=int(triton.next_power_of_2(count)),
+    )  # fmt: skip
+    return new
+
+
+def _laid_out(*tensors: Tensor) -> tuple[Tensor, ...]:
+    """As the kernels' addresses have it; nothing is copied that lies so already."""
+    return tuple(tensor.contiguous() for tensor in tensors)

@@ -1,0 +1,57 @@
+"""The kernels of `copy` against the tensor operations they stand in for. Without a GPU, Triton interprets them."""
+
+from __future__ import annotations
+
+import os
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+pytest.importorskip("triton", reason="Triton comes with CUDA builds of torch; `make kernels` installs it")
+if not torch.cuda.is_available():
+    os.environ["TRITON_INTERPRET"] = "1"
+
+from termweave import accelerators
+from termweave.config import ModelConfig
+from termweave.data.batches import constraints_from_ids
+from termweave.model.output import CopyOutput, Scores
+
+DEVICE = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+VOCABULARY, DIMENSION = 12, 128
+TOKENS = st.lists(st.integers(1, VOCABULARY - 1), min_size=1, max_size=3)
+SENTENCES = st.lists(st.lists(st.tuples(TOKENS, TOKENS), max_size=3), min_size=1, max_size=3).filter(any)
+
+
+@settings(max_examples=60, deadline=None)
+@given(SENTENCES, st.integers(1, 3), st.integers(0, 4), st.integers(0, 99))
+@torch.no_grad()
+def test_the_kernels_do_what_the_tensors_do(sentences, beam, steps, seed):
+    torch.manual_seed(seed)
+    layer = CopyOutput(ModelConfig(dimension=DIMENSION, variant="copy")).to(DEVICE).eval()
+    for parameter in layer.parameters():
+        torch.nn.init.normal_(parameter, std=0.3)
+    constraints = constraints_from_ids(sentences, 0).to(DEVICE)
+    vectors = torch.randn(len(constraints.target.ids), DIMENSION, device=DEVICE)
+    memory = layer.remember(constraints, vectors, torch.empty(0, device=DEVICE))
+    assert memory.slots is not None
+    results = []
+    for devices in ((), (DEVICE.type,)):
+        torch.manual_seed(seed)
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(accelerators, "WITH_KERNELS", devices)
+            progress = memory.slots.start(1)
+            for _ in range(steps):
+                parents = torch.randint(progress.done.shape[1], (len(sentences), beam), device=DEVICE)
+                slot = torch.randint(memory.tokens.shape[1], (len(sentences), beam), device=DEVICE)
+                progress = memory.slots.follow(progress, parents, memory.tokens.gather(1, slot))
+            states = torch.randn(len(sentences), progress.done.shape[1], DIMENSION, device=DEVICE)
+            values = torch.randn(*states.shape[:2], VOCABULARY, device=DEVICE)
+            mixed = layer.mix(states, Scores(values, -torch.rand(values.shape[:2], device=DEVICE)), memory, progress)
+            results.append((mixed.values, mixed.offset, progress))
+    (values, offset, progress), (other_values, other_offset, other_progress) = results
+    torch.testing.assert_close(other_values, values, atol=2e-5, rtol=1e-5)
+    torch.testing.assert_close(other_offset, offset, atol=2e-5, rtol=1e-5)
+    for name in ("running", "done", "used"):
+        assert torch.equal(getattr(other_progress, name), getattr(progress, name)), name
