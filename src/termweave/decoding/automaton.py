@@ -80,11 +80,12 @@ class Automaton:
     inner_start: Tensor  # (vocabulary,)
     vocabulary_open_end: Tensor  # (vocabulary,)
     forbids: bool  # is anything forbidden in this batch?
+    orders: bool  # is any of its sentences ordered?
     never: Tensor | None  # (batch, vocabulary) tokens that must not be used at all, if there are any
 
     def map(self, function: Callable[[Tensor], Tensor]) -> Automaton:
         """A copy with a function applied to every table of the batch, not to those of the vocabulary."""
-        shared = ("inner_start", "vocabulary_open_end", "forbids")
+        shared = ("inner_start", "vocabulary_open_end", "forbids", "orders")
         changed: dict[str, Any] = {
             entry.name: function(table)
             for entry in fields(self)
@@ -123,6 +124,8 @@ class Automaton:
         completes, lowest = self.look_up(self.completes, nodes), self.look_up(self.lowest, nodes)
         # A requirement's bits fill up from below: shift what is there by one and put the lowest in.
         unordered = bits | (((bits & completes) << 1 | lowest) & completes)
+        if not self.orders:
+            return unordered
         in_order = bits | ((bits + 1) & completes)  # all lower bits are set, so bits + 1 is the next one
         return torch.where(self.ordered.unsqueeze(1), in_order, unordered)
 
@@ -132,6 +135,8 @@ class Automaton:
         fulfilled = torch.where(joined, bits, self.closed(nodes, bits))
         width = self.next_node.shape[2]
         following = self.next_node.flatten(1).gather(1, nodes * width + columns)
+        if not self.forbids:
+            return following, fulfilled, torch.zeros_like(joined)
         # A forbidden phrase is complete when its word ends: with the next token, or at once if no word can go on.
         ended = self.look_up(self.forbidden, following) & ~self.look_up(self.open_end, following)
         return following, fulfilled, (self.look_up(self.forbidden, nodes) & ~joined) | ended
@@ -156,20 +161,24 @@ class Automaton:
 
     def may_end(self, nodes: Tensor, bits: Tensor) -> Tensor:
         """(batch, n): is everything fulfilled, and nothing forbidden, if the output ends here?"""
-        return (self.closed(nodes, bits) == self.everything.unsqueeze(1)) & ~self.look_up(self.forbidden, nodes)
+        fulfilled = self.closed(nodes, bits) == self.everything.unsqueeze(1)
+        return fulfilled & ~self.look_up(self.forbidden, nodes) if self.forbids else fulfilled
 
     def missing(self, nodes: Tensor, bits: Tensor) -> Tensor:
         """(batch, n): tokens that suffice to fulfil the rest, the phrase under way taken into account."""
-        new_word = self._missing(self.gains, nodes, self.closed(nodes, bits))
-        same_word = self._missing(self.inner_gains, nodes, bits)
+        # In a new word, which counts what the node completes, or on in the same word: both at once.
+        gains = torch.cat([self.gains, self.inner_gains], dim=1)
+        both_nodes = torch.cat([nodes, nodes + self.gains.shape[1]], dim=1)
+        both = self._missing(gains, both_nodes, torch.cat([self.closed(nodes, bits), bits], dim=1))
+        missing = torch.minimum(*both.chunk(2, dim=1))
         # Inside a forbidden phrase the output cannot end: one more token at least.
-        return torch.minimum(new_word, same_word) + self.look_up(self.forbidden, nodes).long()
+        return missing + self.look_up(self.forbidden, nodes).long() if self.forbids else missing
 
     def _missing(self, gains: Tensor, nodes: Tensor, bits: Tensor) -> Tensor:
         count = self.bit_length.shape[1]
-        unset = 1 - ((bits.unsqueeze(2) >> torch.arange(count, device=bits.device)) & 1)
+        unset = ~bits.unsqueeze(2) >> torch.arange(count, device=bits.device) & 1
         missing = (unset * self.bit_length.unsqueeze(1)).sum(dim=2)
-        open_bits = torch.where(self.ordered.unsqueeze(1), bits + 1, ~bits)
+        open_bits = torch.where(self.ordered.unsqueeze(1), bits + 1, ~bits) if self.orders else ~bits
         wanted = (open_bits.unsqueeze(2) & self.phrase_bits.unsqueeze(1)) != 0
         saved = gains.gather(1, nodes.unsqueeze(2).expand(-1, -1, gains.shape[2])) * wanted
         return missing - saved.amax(dim=2)

@@ -176,5 +176,6 @@ def _signature(state: BeamState) -> Hashable:
     present = [part is not None for part in (state.progress, memory, automaton, automaton and automaton.never)]
     if memory is not None:
         present += [part is not None for part in (memory.keys, memory.context, memory.slots, memory.token_gate)]
-    forbids = automaton is not None and automaton.forbids
-    return (*present, forbids, *((leaf.shape, leaf.dtype) for leaf in leaves(state)))
+    if automaton is not None:
+        present += [automaton.forbids, automaton.orders]
+    return (*present, *((leaf.shape, leaf.dtype) for leaf in leaves(state)))

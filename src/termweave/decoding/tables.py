@@ -59,7 +59,8 @@ def compile_automaton(demands: Sequence[Demands], joins: WordJoins, multiple: in
         **{name: torch.from_numpy(table) for name, table in tables.items()},
         inner_start=torch.from_numpy(joins.inner_start),
         vocabulary_open_end=torch.from_numpy(joins.open_end),
-        forbids=any(own.forbidden for own in demands),
+        forbids=any(demand.forbidden for demand in demands),
+        orders=any(demand.ordered for demand in demands),
         never=_never_used(demands, len(joins.open_end)),
     )
 

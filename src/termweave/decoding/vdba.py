@@ -24,6 +24,8 @@ from termweave.decoding.automaton import Automaton
 from termweave.decoding.candidates import IMPOSSIBLE, Candidates, scores_of
 from termweave.model.output import Scores
 
+FAR = 2**40  # more tokens than are ever missing
+
 
 @dataclass(frozen=True)
 class Place:
@@ -74,10 +76,7 @@ def choose_by_bank(
     """`count` candidates in the order of preference, and where they stand."""
     base = so_far + scores.offset
     kernels = _kernels(base.device)
-    if (
-        kernels
-        and kernels.lane_count(best.tokens.shape[1], base.shape[1], automaton.tokens.shape[1]) <= kernels.MOST_LANES
-    ):
+    if kernels and kernels.can_choose(best.tokens.shape[1], base.shape[1], automaton):
         chosen = kernels.choose(
             automaton,
             (place.nodes, place.bits),
@@ -94,11 +93,16 @@ def choose_by_bank(
         return Candidates(chosen.scores, chosen.parents, chosen.tokens), Place(chosen.nodes, chosen.bits)
     tokens = F.pad(automaton.tokens, (0, 1), value=end)
     candidates = _all_candidates(best, own_best, tokens, scores_of(scores, so_far, tokens))
-    after, missing, impossible = _follow(automaton, place, candidates, room, end)
+    after, banned = _follow(automaton, place, candidates)
+    beam = base.shape[1]
+    before_and_after = (torch.cat([a, b], dim=1) for a, b in ((place.nodes, after.nodes), (place.bits, after.bits)))
+    before, missing = automaton.missing(*before_and_after).tensor_split([beam], dim=1)
+    # An end leads nowhere; that it comes only when nothing is missing has been seen to already.
+    ends = candidates.tokens == end
+    missing = missing.masked_fill(ends, 0)
     # A hypothesis that would rather end must go on with what is missing.
-    wants_end = wished + base > own_best.scores
-    idle = missing >= automaton.missing(place.nodes, place.bits).gather(1, candidates.parents)
-    impossible = impossible | (wants_end.gather(1, candidates.parents) & idle)
+    most = torch.where(wished + base > own_best.scores, before - 1, FAR).minimum(room.unsqueeze(1))
+    impossible = (banned & ~ends) | (missing > most.gather(1, candidates.parents))
     totals = candidates.scores.masked_fill(impossible, IMPOSSIBLE)
     order = (climb if aware else allocate)(totals, -missing, count)
     kept = Candidates(totals.gather(1, order), candidates.parents.gather(1, order), candidates.tokens.gather(1, order))
@@ -132,18 +136,17 @@ def _all_candidates(best: Candidates, own_best: Candidates, tokens: Tensor, toke
     )
 
 
-def _follow(
-    automaton: Automaton, place: Place, candidates: Candidates, room: Tensor, end: int
-) -> tuple[Place, Tensor, Tensor]:
-    """Where the candidates lead, how many tokens are missing then, and which of them must not be."""
+def _follow(automaton: Automaton, place: Place, candidates: Candidates) -> tuple[Place, Tensor]:
+    """Where the candidates lead, and which of them would complete something forbidden."""
     before = place.gather(candidates.parents)
-    columns = automaton.columns(candidates.tokens)
+    each = automaton.tokens.shape[1] + 1  # the end has no column of its own, and leads nowhere
+    plain = candidates.tokens.shape[1] - each * place.nodes.shape[1]
+    # What stands among the plain candidates although it has a column is impossible: all there are other tokens.
+    other = automaton.vocabulary_open_end[candidates.tokens[:, :plain]].long() + each - 1
+    own = torch.arange(each, device=other.device).repeat(len(other), place.nodes.shape[1])
+    columns = torch.cat([other, own], dim=1)
     nodes, bits, banned = automaton.advance(before.nodes, before.bits, candidates.tokens, columns)
-    missing = automaton.missing(nodes, bits)
-    # An end leads nowhere; that it comes only when nothing is missing has been seen to already.
-    ends = candidates.tokens == end
-    missing = missing.masked_fill(ends, 0)
-    return Place(nodes, bits), missing, (banned & ~ends) | (missing > room.unsqueeze(1))
+    return Place(nodes, bits), banned
 
 
 def allocate(scores: Tensor, banks: Tensor, count: int) -> Tensor:
