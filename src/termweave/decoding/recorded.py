@@ -26,7 +26,7 @@ from termweave.model.transformer import Transformer
 STEPS = 16  # there is room for at first; doubled when needed
 WIDTH = 16  # lengths are multiples of this
 MOST_STAGES = 64
-MEMORY_SHARE = 0.25  # of the device, for all stages
+MEMORY_SHARE = 0.125  # of the device, for the stages of one search; the wider one after it has as much
 
 Value = TypeVar("Value")
 
