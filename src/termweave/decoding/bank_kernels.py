@@ -14,6 +14,7 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
+from termweave.accelerators import laid_out
 from termweave.decoding.automaton import Automaton
 
 MOST_LANES = 256  # candidates of a sentence; beyond that, comparing all with all takes too many registers
@@ -201,11 +202,6 @@ def can_choose(listed: int, beam: int, automaton: Automaton) -> bool:
     return lane_count(listed, beam, automaton.tokens.shape[1]) <= MOST_LANES
 
 
-def _laid_out(*tensors: Tensor) -> tuple[Tensor, ...]:
-    """As the kernels' addresses have it; nothing is copied that lies so already."""
-    return tuple(tensor.contiguous() for tensor in tensors)
-
-
 def choose(
     automaton: Automaton,
     place: tuple[Tensor, Tensor],  # nodes and bits
@@ -225,8 +221,8 @@ def choose(
     integers = [torch.zeros(batch, count, dtype=torch.long, device=values.device) for _ in range(4)]
     chosen = Chosen(torch.full((batch, count), float("-inf"), device=values.device), *integers)
     _choose[(batch,)](
-        *_laid_out(*best, *own_best, values, base, wished, *place, room),
-        *_laid_out(
+        *laid_out(*best, *own_best, values, base, wished, *place, room),
+        *laid_out(
             automaton.tokens, automaton.next_node, automaton.open_end, automaton.completes, automaton.lowest,
             automaton.forbidden, automaton.gains, automaton.inner_gains, automaton.phrase_bits, automaton.bit_length,
             automaton.ordered, automaton.inner_start, automaton.vocabulary_open_end,
@@ -245,7 +241,7 @@ def close(automaton: Automaton, place: tuple[Tensor, Tensor], values: Tensor, en
     batch, beam, vocabulary = values.shape
     wished = torch.empty(batch, beam, device=values.device)
     _close[(batch,)](
-        values, *_laid_out(*place, automaton.completes, automaton.lowest, automaton.forbidden),
+        values, *laid_out(*place, automaton.completes, automaton.lowest, automaton.forbidden),
         automaton.everything, automaton.ordered, wished, vocabulary, end, beam,
         automaton.completes.shape[1], lanes=int(triton.next_power_of_2(beam)),
     )  # fmt: skip

@@ -13,6 +13,7 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
+from termweave.accelerators import laid_out
 from termweave.model.coverage import Progress, Slots
 
 if TYPE_CHECKING:
@@ -127,9 +128,9 @@ def mix(
     slots = memory.tokens.shape[1]
     new_offset = torch.empty(batch, beam, device=states.device)
     _mix[(batch * beam,)](
-        *_laid_out(layer.query(states), layer.state(states), memory.keys, memory.context, layer.context.bias),
-        *_laid_out(layer.mark_keys, layer.null, layer.marks.weight, layer.gate.weight, layer.gate.bias),
-        *_laid_out(memory.tokens, memory.filled, memory.slots.first, progress.running, progress.done),
+        *laid_out(layer.query(states), layer.state(states), memory.keys, memory.context, layer.context.bias),
+        *laid_out(layer.mark_keys, layer.null, layer.marks.weight, layer.gate.weight, layer.gate.bias),
+        *laid_out(memory.tokens, memory.filled, memory.slots.first, progress.running, progress.done),
         model.values, model.offset.contiguous(), new_offset,
         model.values.shape[2], slots, beam, dimension**-0.5, smallest,
         dimension=dimension, lanes=int(triton.next_power_of_2(slots)), chunk=CHUNK,
@@ -143,13 +144,8 @@ def advance(slots: Slots, progress: Progress, parents: Tensor, tokens: Tensor) -
     shape = (batch, beam, count)
     new = Progress(*(torch.empty(shape, dtype=torch.bool, device=parents.device) for _ in range(3)))
     _advance[(batch * beam,)](
-        *_laid_out(slots.tokens, slots.first, slots.last, progress.running, progress.done, progress.used),
-        *_laid_out(parents, tokens), new.running, new.done, new.used,
+        *laid_out(slots.tokens, slots.first, slots.last, progress.running, progress.done, progress.used),
+        *laid_out(parents, tokens), new.running, new.done, new.used,
         count, before, beam, lanes=int(triton.next_power_of_2(count)),
     )  # fmt: skip
     return new
-
-
-def _laid_out(*tensors: Tensor) -> tuple[Tensor, ...]:
-    """As the kernels' addresses have it; nothing is copied that lies so already."""
-    return tuple(tensor.contiguous() for tensor in tensors)
