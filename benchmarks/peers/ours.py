@@ -34,7 +34,7 @@ from torch import Tensor
 
 import termweave
 from termweave.config import ModelConfig
-from termweave.data.batches import WIDTH_MULTIPLE, ConstraintTensors, constraints_from_ids
+from termweave.data.batches import ConstraintTensors, constraints_from_ids
 from termweave.decoding.automaton import Automaton, Demands, Requirement, WordJoins
 from termweave.decoding.beam import BeamState, Marks, PlainSteps, SearchOptions, Steps, beam_search
 from termweave.decoding.recorded import RecordedSteps
@@ -132,7 +132,9 @@ class Engine:
         def decode() -> Decoded:
             steps.taken = 0
             memory = self.model.decoder_memory(self.model.encode(sources, self.told(problem)))
-            found = beam_search(self.model, memory, limits, MARKS, options, self.automaton(problem), steps)
+            found = beam_search(
+                self.model, memory, limits, MARKS, options, self.automaton(problem, steps.multiple), steps
+            )
             self.wait()
             return Decoded([list(hypotheses[0].tokens) for hypotheses in found], steps.taken)
 
@@ -153,12 +155,12 @@ class Engine:
         constraints = constraints_from_ids(pairs, PADDING)
         return None if constraints is None else constraints.to(self.device)
 
-    def automaton(self, problem: Problem) -> Automaton | None:
+    def automaton(self, problem: Problem, multiple: int) -> Automaton | None:
         """What the search guarantees. Every token is a word."""
         if not self.guaranteed or not any(problem.constraints):
             return None
         demands = [Demands(tuple(Requirement((tuple(phrase),)) for phrase in own)) for own in problem.constraints]
-        return compile_automaton(demands, WORDS, WIDTH_MULTIPLE if self.device.type == "cuda" else 1).to(self.device)
+        return compile_automaton(demands, WORDS, multiple).to(self.device)
 
     def wait(self) -> None:
         if self.device.type == "cuda":

@@ -1,4 +1,4 @@
-"""Bank allocation on a GPU, as two kernels instead of two hundred small operations.
+"""Bank allocation on a GPU, as two kernels instead of some hundred and forty small operations.
 
 `vdba.py` says what is to be done, in tensor operations that run anywhere; this does the same, number for number, with a
 sentence to each program: its candidates lie side by side in the program's registers, and where the tensors sort, ranks

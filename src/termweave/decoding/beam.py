@@ -99,14 +99,23 @@ class Steps(Protocol):
         """The share of the rows that must be done for them to leave the batch."""
         ...
 
+    @property
+    def multiple(self) -> int:
+        """The sizes of constraints' tables are multiples of this."""
+        ...
+
     def start_cache(self, batch: int, beam: int) -> SelfAttentionCache: ...
 
     def size(self, sentences: int) -> int:
         """How many rows a batch of so many sentences gets."""
         ...
 
+    def fitting(self, sentences: int) -> int:
+        """The largest number of sentences, up to this one, that needs no more rows than sentences."""
+        ...
+
     def width(self, longest: int) -> int:
-        """How much room outputs of so many tokens get."""
+        """How much room sentences of so many tokens get."""
         ...
 
     def enter(self, state: BeamState) -> BeamState:
@@ -125,6 +134,7 @@ class PlainSteps:
     model: Transformer
     marks: Marks
     options: SearchOptions
+    multiple = 1
 
     @property
     def leave(self) -> float:
@@ -134,6 +144,9 @@ class PlainSteps:
         return self.model.start_cache(batch, beam)
 
     def size(self, sentences: int) -> int:
+        return sentences
+
+    def fitting(self, sentences: int) -> int:
         return sentences
 
     def width(self, longest: int) -> int:

@@ -17,7 +17,7 @@ from typing import TypeVar
 import torch
 from torch import Tensor
 
-from termweave.data.batches import round_up
+from termweave.data.batches import WIDTH_MULTIPLE, round_up
 from termweave.decoding.beam import BeamState, Marks, SearchOptions, extend, take_step
 from termweave.model.attention import KeysValues
 from termweave.model.cache import SelfAttentionCache
@@ -36,8 +36,8 @@ class Stage:
     """Memory that never moves, for states of the same sizes."""
 
     state: BeamState
-    # By `near_limit`.
-    recordings: dict[bool, torch.cuda.CUDAGraph | None] = field(default_factory=dict)  # None: taken once
+    # By `near_limit`; None where the step was taken once, and is still to be recorded.
+    recordings: dict[bool, torch.cuda.CUDAGraph | None] = field(default_factory=dict)
 
     @property
     def bytes(self) -> int:
@@ -48,6 +48,7 @@ class FixedSteps:
     """Steps whose sizes and memory stay as they are, taken one by one. They run on any device."""
 
     leave = 0.75  # rows cost a GPU little, other sizes another recording
+    multiple = WIDTH_MULTIPLE
 
     def __init__(self, model: Transformer, marks: Marks, options: SearchOptions, most_bytes: float = 2**31) -> None:
         self.model, self.marks, self.options = model, marks, options

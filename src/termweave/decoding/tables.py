@@ -1,7 +1,7 @@
 """From what the sentences of a batch demand to the tables of their automaton.
 
 Python lays all phrases of the batch out end to end; what there is to compute is done by numba, in one call for all
-sentences: on a GPU a batch is translated in the time that a call for each of them would take.
+sentences: a call for each of them would take longer than what it computes.
 """
 
 from __future__ import annotations

@@ -12,9 +12,9 @@ import torch
 from torch import Tensor
 
 from termweave.constraints.constraint import Constraint
-from termweave.data.batches import WIDTH_MULTIPLE, constraints_from_ids, pad_rows
+from termweave.data.batches import constraints_from_ids, pad_rows
 from termweave.decoding.automaton import MOST_BITS
-from termweave.decoding.beam import Hypothesis, Marks, SearchOptions, beam_search
+from termweave.decoding.beam import Hypothesis, Marks, PlainSteps, SearchOptions, Steps, beam_search
 from termweave.decoding.demands import (
     Wishes,
     is_kept,
@@ -24,7 +24,7 @@ from termweave.decoding.demands import (
     spelled_otherwise,
     word_joins,
 )
-from termweave.decoding.recorded import FixedSteps, RecordedSteps
+from termweave.decoding.recorded import RecordedSteps
 from termweave.decoding.tables import compile_automaton
 from termweave.errors import CheckpointError, ConfigError, ConstraintError, DataError
 from termweave.model.checkpoint import Checkpoint, load_checkpoint
@@ -88,7 +88,7 @@ class Translator:
         self.model = checkpoint.model.eval()
         self.subwords = checkpoint.subwords
         self.directions = checkpoint.directions
-        self._recorded: dict[SearchOptions, FixedSteps] = {}
+        self._recorded: dict[SearchOptions, RecordedSteps] = {}
 
     @classmethod
     def load(cls, path: str | Path, device: str = "auto", precision: str = "float32") -> Translator:
@@ -266,7 +266,7 @@ class Translator:
         for batch in _batches(bound, batch_tokens, steps):
             yield from self._solve(batch, direction, options)
         wider = replace(options, beam=2 * options.beam)
-        for batch in _batches(again, batch_tokens // 2, self._steps(wider) if again else None):
+        for batch in _batches(again, batch_tokens // 2, self._steps(wider if again else options)):
             yield from self._solve(batch, direction, wider)
 
     def _kept(self, request: _Request, hypotheses: Sequence[Hypothesis], language: str) -> list[Hypothesis]:
@@ -323,10 +323,10 @@ class Translator:
             raise ConfigError(f"{asked}; choose one of: {', '.join(self.directions)}")
         return None if len(self.directions) == 1 else self.subwords.tag(direction.split("-")[1])
 
-    def _steps(self, options: SearchOptions) -> FixedSteps | None:
+    def _steps(self, options: SearchOptions) -> Steps:
         """On a GPU, steps are recorded and kept; elsewhere they are taken as they come."""
         if self.model.embedding.device.type != "cuda":
-            return None
+            return PlainSteps(self.model, self._marks, options)
         if options not in self._recorded:
             # Those used last stay: a search and the wider one after it take turns.
             kept = dict(list(self._recorded.items())[-1:])
@@ -348,7 +348,7 @@ class Translator:
         rows = [[*lead, *request.source, subwords.eos] for request in batch]
         lengths = np.array([len(row) for row in rows])
         steps = self._steps(options)
-        width = int(lengths.max()) if steps is None else steps.width(int(lengths.max()))
+        width = steps.width(int(lengths.max()))
         source = torch.from_numpy(pad_rows(np.concatenate(rows), lengths, width, subwords.pad))
         constraints = constraints_from_ids([request.constraints for request in batch], subwords.pad)
         encoded = self.model.encode(source.to(device), constraints.to(device) if constraints else None)
@@ -356,8 +356,7 @@ class Translator:
         automaton = None
         if any(request.wishes for request in batch):
             demands = [make_demands(request.wishes, subwords, strict) for request in batch]
-            automaton = compile_automaton(demands, word_joins(subwords, strict), 1 if steps is None else WIDTH_MULTIPLE)
-            automaton = automaton.to(device)
+            automaton = compile_automaton(demands, word_joins(subwords, strict), steps.multiple).to(device)
             limits = limits + automaton.total * LENGTH_FACTOR  # however many the constraints are, there is room
         memory = self.model.decoder_memory(encoded)
         found = beam_search(self.model, memory, limits, self._marks, options, automaton, steps)
@@ -389,13 +388,12 @@ def _require_phrases(forbidden: Sequence[str], search: str) -> None:
         raise ConfigError("forbidden phrases need the search that keeps them out; use --search vdba")
 
 
-def _batches(requests: list[_Request], batch_tokens: int, steps: FixedSteps | None) -> Iterator[list[_Request]]:
+def _batches(requests: list[_Request], batch_tokens: int, steps: Steps) -> Iterator[list[_Request]]:
     """Longest first, so that memory is needed at the start; as many as fit together."""
     ordered = sorted(requests, key=lambda request: -len(request.source))
     start = 0
     while start < len(ordered):
-        count = max(batch_tokens // (len(ordered[start].source) + 2), 1)
-        count = count if steps is None else steps.fitting(count)
+        count = steps.fitting(max(batch_tokens // (len(ordered[start].source) + 2), 1))
         yield ordered[start : start + count]
         start += count
 
