@@ -4,7 +4,7 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed
 
-.PHONY: install demo toy test check kernels bench clean
+.PHONY: install demo toy smoke test check kernels clients browser bench clean
 
 install: $(STAMP)
 
@@ -20,6 +20,10 @@ demo: toy
 toy: install
 	$(BIN)/termweave toy runs/toy
 
+# Every table of the paper on a scale of minutes: the toy corpus, tiny models.
+smoke: install
+	$(BIN)/termweave experiment run experiments/de-en.toml --smoke --device cpu
+
 check: install
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
@@ -31,7 +35,20 @@ test: check
 # The GPU's kernels, interpreted on the CPU. Not part of `make test`: Triton takes a gigabyte of disk.
 kernels: install
 	$(BIN)/pip install --quiet triton
-	TRITON_INTERPRET=1 $(BIN)/python -m pytest tests/model/test_copy_kernels.py tests/decoding/test_bank_kernels.py
+	TRITON_INTERPRET=1 $(BIN)/python -m pytest tests/model/test_attention_kernels.py tests/model/test_copy_kernels.py \
+		tests/decoding/test_bank_kernels.py tests/decoding/test_selection_kernels.py \
+		tests/decoding/test_step_kernels.py
+
+# DeepL's client for Node, which the tests of the server use where it is there.
+clients: install
+	npm install --silent --no-fund --no-audit --prefix build/node deepl-node
+	$(BIN)/python -m pytest tests/server/test_node_client.py
+
+# The page in a real browser: Playwright drives Debian's Chromium, which is installed where it is missing.
+browser: install
+	command -v chromium || command -v chromium-browser || sudo apt-get install --yes chromium
+	$(BIN)/pip install --quiet playwright
+	$(BIN)/python -m pytest tests/server/test_page.py
 
 # What can be measured anywhere; `benchmarks/*.py --help` says how to measure the rest, on a GPU and on real text.
 bench: install
@@ -39,4 +56,4 @@ bench: install
 	$(BIN)/python benchmarks/decode.py --tiny
 
 clean:
-	rm -rf $(VENV) runs build .mypy_cache .ruff_cache .pytest_cache
+	rm -rf $(VENV) runs results/*-smoke build .mypy_cache .ruff_cache .pytest_cache

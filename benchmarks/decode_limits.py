@@ -38,11 +38,11 @@ SYSTEMS = {
 }
 # Parts of kernels' names, the first that fits.
 KINDS = {
-    "attention": ("fmha", "flash", "attention"),
+    "attention": ("fmha", "flash", "attention", "_attend"),
     "products": ("gemm", "gemv", "cutlass", "nvjet", "xmma", "splitk", "mm_"),
     "the kernels of bank allocation": ("_choose", "_close"),
     "softmax over the vocabulary": ("softmax",),
-    "normalisation": ("layer_norm",),
+    "normalisation": ("layer_norm", "_add_norm"),
     "selecting and sorting": ("topk", "sort", "radix", "gather", "scatter", "index", "reduce"),
 }
 

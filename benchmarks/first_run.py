@@ -28,7 +28,8 @@ from termweave.config import Config, load_config, to_tree
 from termweave.constraints.evaluation_sets import ConstraintSetOptions, make_constraint_set, read_constraint_set
 from termweave.data.readers import read_together
 from termweave.data.test_sets import learn_links, make_test_constraints
-from termweave.decoding.translator import Search, Translator
+from termweave.decoding.options import Search
+from termweave.decoding.translator import Translator
 from termweave.evaluation.scores import evaluate
 from termweave.training.stages import train
 
@@ -121,9 +122,11 @@ def make_set(output: Path, name: str, text: Path, greedy: Path | None) -> None:
     make_constraint_set(output, *columns, links, OPTIONS, tokenised=False, hard_against=hard)
 
 
-def evaluate_system(config: Config, system: str, device: str, batch_tokens: int, search: Search, results: Path) -> None:
+def evaluate_system(
+    config: Config, system: str, device: str, batch_tokens: int, search: Search, results: Path, test_sets: list[str]
+) -> None:
     translator = Translator.load(stage_model(config, system), device)
-    for name in TEST_SETS:
+    for name in test_sets:
         evaluate_test_set(translator, system, name, run_folder(config), batch_tokens, search, results)
 
 
@@ -174,6 +177,7 @@ def main() -> None:
     parser.add_argument("--steps", type=int, default=0, help="train so many steps")
     parser.add_argument("--pairs", type=int, default=450_000, help="training pairs aligned with dev.europarl")
     parser.add_argument("--search", default="beam", choices=["beam", "vdba"], help="vdba guarantees constraints")
+    parser.add_argument("--test-sets", nargs="+", default=TEST_SETS, choices=TEST_SETS, help="evaluate on these alone")
     parser.add_argument("--device", default="auto")
     parser.add_argument("--batch-tokens", type=int, default=16384)
     parser.add_argument("--set", dest="settings", action="append", default=[], metavar="KEY=VALUE")
@@ -196,7 +200,9 @@ def main() -> None:
         make_sets(config, options.text, options.device, options.batch_tokens)
     else:
         for system in options.systems:
-            evaluate_system(config, system, options.device, options.batch_tokens, options.search, results)
+            evaluate_system(
+                config, system, options.device, options.batch_tokens, options.search, results, options.test_sets
+            )
 
 
 if __name__ == "__main__":

@@ -20,9 +20,11 @@ ORDER = (
     "data",
     "model",
     "decoding",
+    "documents",
     "evaluation",
     "training",
     "experiments",
+    "server",
     "cli",
 )
 FILES = sorted(SOURCE.rglob("*.py"))

@@ -94,7 +94,9 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_the_commands_are_these():
-    assert COMMANDS == ["align", "constraints", "evaluate", "prepare", "toy", "train", "translate"]
+    preparing, training = ["align", "constraints", "prepare"], ["pack", "toy", "train"]
+    using = ["translate", "evaluate", "compare", "calibration", "experiment", "glossary", "import", "keys", "serve"]
+    assert sorted([*preparing, *training, *using]) == COMMANDS
 
 
 @pytest.mark.parametrize("command", COMMANDS)
@@ -125,7 +127,26 @@ def test_the_module_runs_and_help_loads_nothing_heavy():
     assert done.stdout == f"termweave {__version__}\n[]\n"
 
 
+def test_a_model_is_imported_and_translates(termweave, tmp_path):
+    import tomllib
+
+    from marian_checkpoint import write_checkpoint
+
+    folder, output = write_checkpoint(tmp_path / "marian"), tmp_path / "model"
+    result = termweave("import", "marian", str(folder), str(output), "--direction", "de-en")
+    assert result.code == 0
+    settings = tomllib.loads(result.output.partition("configuration:")[2])
+    assert settings["training"]["start_from"] == str(output)
+    assert settings["model"]["activation"] == "swish"
+    (tmp_path / "text").write_text("das Haus\n")
+    text = str(tmp_path / "text")
+    result = termweave("translate", text, "--lines", "--model", str(output), "--term", "Haus=house", "--device", "cpu")
+    assert "house" in result.output.split()
+
+
 MISTAKES = {
+    "no checkpoint": ("import marian . out --direction de-en", "is no MarianMT checkpoint: it has no config.json"),
+    "a tag without a language": ("import marian . out --direction de-en --tag fra", "write it as LANGUAGE=CODE"),
     "no configuration": ("train absent.toml", "absent.toml: no such file"),
     "a folder as configuration": ("prepare .", "is a folder; name the configuration file itself"),
     "a misspelt key": ("prepare typo.toml", "unknown key `data.direction`; did you mean `directions`?"),
@@ -135,18 +156,22 @@ MISTAKES = {
     "no input text": ("prepare good.toml", "absent.de"),
     "training before preparing": ("train good.toml --device cpu", "holds no prepared corpus; run `termweave prepare`"),
     "an unknown device": ("train good.toml --device toaster", "unknown device 'toaster'"),
-    "no model": ("translate nowhere text.de", "nowhere is not a model folder"),
-    "text and set": ("translate nowhere text.de --set set.jsonl", "give either a text file or --set, not both"),
-    "a term without target": ("translate nowhere text.de --term Haus", "write it as SOURCE=TARGET"),
-    "an empty term": ("translate nowhere text.de --term Haus=", "its target is empty"),
-    "no such text": ("translate nowhere absent.de", "absent.de"),
-    "text in another encoding": ("translate nowhere latin.de", "UTF-8"),
+    "no model": ("translate text.de --model nowhere", "nowhere is not a model folder"),
+    "text and set": ("translate text.de --model {model} --set set.jsonl", "give either a text file or --set, not both"),
+    "a term without target": ("translate text.de --term Haus", "write it as SOURCE=TARGET"),
+    "an empty term": ("translate text.de --term Haus=", "a side is empty"),
+    "no such text": ("translate absent.de --model {model}", "absent.de: no such file"),
+    "text in another encoding": ("translate latin.de --model {model}", "UTF-8"),
     "nothing to evaluate": ("evaluate set.jsonl", "give either --model or --hypotheses"),
     "no languages": ("evaluate set.jsonl --hypotheses text.en", "needs --languages, such as de-en"),
     "one language": ("evaluate set.jsonl --hypotheses text.en --languages de", "such as de-en"),
     "too few translations": ("evaluate set.jsonl --hypotheses short.en --languages de-en", "1 translations cannot"),
     "no such set": ("evaluate absent.jsonl --hypotheses text.en --languages de-en", "absent.jsonl does not exist"),
     "a broken set": ("evaluate broken.jsonl --hypotheses text.en --languages de-en", "broken.jsonl, line 1"),
+    "too few to compare": ("compare set.jsonl text.en short.en --languages de-en", "short.en has 1 lines, but"),
+    "one language to compare in": ("compare set.jsonl text.en text.en --languages de", "write both, such as de-en"),
+    "nothing to compare with": ("compare set.jsonl text.en absent.en --languages de-en", "absent.en"),
+    "no model to calibrate": ("calibration set.jsonl --model nowhere", "nowhere is not a model folder"),
     "no links": ("constraints text.de text.en out.jsonl --languages de-en", "give either --links"),
     "unequal files": (
         "constraints text.de short.en out.jsonl --languages de-en --links text.links",
@@ -161,9 +186,9 @@ MISTAKES = {
 
 
 @pytest.mark.parametrize("name", MISTAKES)
-def test_mistakes_are_explained_in_one_paragraph(termweave, files, name):
+def test_mistakes_are_explained_in_one_paragraph(termweave, files, model, name):
     command, message = MISTAKES[name]
-    result = termweave(*command.split())
+    result = termweave(*command.format(model=model).split())
     assert result.code == 1
     assert result.errors.startswith("termweave: ")
     assert message in " ".join(result.errors.split())
@@ -173,7 +198,7 @@ def test_mistakes_are_explained_in_one_paragraph(termweave, files, name):
     assert not (files / "out.jsonl").exists()
 
 
-@pytest.mark.parametrize("command", ["translate nowhere --beam 0", "frobnicate", "train", "evaluate set.jsonl --fast"])
+@pytest.mark.parametrize("command", ["translate --beam 0", "frobnicate", "train", "evaluate set.jsonl --fast"])
 def test_wrong_usage_is_refused_before_anything_runs(termweave, files, command):
     result = termweave(*command.split())
     assert result.code == 2
@@ -181,7 +206,7 @@ def test_wrong_usage_is_refused_before_anything_runs(termweave, files, command):
 
 
 def test_translate_a_file(termweave, files, model):
-    result = termweave("translate", model, "text.de", "--device", "cpu", "--output", "out/text.en")
+    result = termweave("translate", "text.de", "--model", model, "--device", "cpu", "--output", "out/text.en")
     assert (result.code, result.output) == (0, "")
     assert (files / "out" / "text.en").read_text(encoding="utf-8").count("\n") == 2
 
@@ -191,7 +216,7 @@ def test_translate_standard_input_with_a_term(termweave, files, model, monkeypat
     for terms in ([], ["--term", "Haus=building"], ["--term", "Mühle=mill"]):
         text = io.TextIOWrapper(io.BytesIO("das Haus brennt\nder Müller\n".encode()), encoding="utf-8")
         monkeypatch.setattr(sys, "stdin", text)
-        result = termweave("translate", model, "--device", "cpu", *terms)
+        result = termweave("translate", "--model", model, "--device", "cpu", *terms)
         assert result.code == 0
         assert result.output.count("\n") == 2
         outputs.append(result.output.splitlines())
@@ -202,7 +227,18 @@ def test_translate_standard_input_with_a_term(termweave, files, model, monkeypat
 def test_translate_as_json_with_everything_that_can_be_wished_for(termweave, files, model):
     wishes = ["--term", "Haus=old building", "--term", "der=der", "--forbid", "house", "--ordered"]
     result = termweave(
-        "translate", model, "text.de", "--device", "cpu", *wishes, "--nbest", "2", "--json", "--precision", "int8"
+        "translate",
+        "text.de",
+        "--model",
+        model,
+        "--device",
+        "cpu",
+        *wishes,
+        "--nbest",
+        "2",
+        "--json",
+        "--precision",
+        "int8",
     )
     assert result.code == 0
     rows = [json.loads(line) for line in result.output.splitlines()]
@@ -210,15 +246,94 @@ def test_translate_as_json_with_everything_that_can_be_wished_for(termweave, fil
     for row in rows:
         assert len(row["others"]) == 1
         for each in (row, *row["others"]):
-            for constraint in each["constraints"]:
-                start, end = constraint["span"]
-                assert each["output"][start:end] == constraint["target"]
-    assert any(row["constraints"] for row in rows)
+            for receipt in each.get("receipts", ()):
+                start, end = receipt["target_span"]
+                assert each["output"][start:end] == receipt["found"]
+                assert receipt["status"] == "met"
+    assert any(row.get("receipts") for row in rows)
+
+
+def test_translate_documents_with_a_glossary_and_receipts(termweave, files, model):
+    (files / "terms.tsv").write_text("Haus\tbuilding\nMüller\tmiller\n", encoding="utf-8")
+    (files / "page.md").write_text("# Das Haus\n\nDas **Haus** brennt. Der `Müller` auch.\n", encoding="utf-8")
+    command = ("translate", "page.md", "text.de", "--model", model, "--device", "cpu", "--glossary", "terms.tsv")
+    result = termweave(*command, "--receipts", "receipts.jsonl")
+    assert (result.code, result.output) == (0, "")
+    assert "page.en.md: 3 sentences" in result.errors and "terms met" in result.errors
+    page = (files / "page.en.md").read_text(encoding="utf-8")
+    assert page.startswith("# ") and page.count("building") >= 2 and "`Müller`" in page
+    assert (files / "text.en.de").exists() or (files / "text.en").exists()
+    rows = [json.loads(line) for line in (files / "receipts.jsonl").read_text(encoding="utf-8").splitlines()]
+    receipts = [receipt for row in rows for receipt in row["receipts"]]
+    assert {receipt["status"] for receipt in receipts} <= {"met", "kept"}
+    for row in rows:
+        for receipt in row["receipts"]:
+            start, end = receipt["source_span"]
+            assert row["source"][start:end] == receipt["source"]
+
+
+def test_a_term_that_occurs_nowhere_is_not_passed_over(termweave, files, model):
+    result = termweave("translate", "text.de", "--model", model, "--device", "cpu", "--term", "Mühle=mill")
+    assert result.code == 0
+    assert "the term 'Mühle' occurs in no sentence and was not applied" in " ".join(result.errors.split())
+
+
+def test_a_single_term_wins_over_the_glossary_and_is_known_to_occur(termweave, files, model):
+    (files / "terms.tsv").write_text("Haus\tbuilding\nHaus\thouse\n", encoding="utf-8")
+    terms = ("--glossary", "terms.tsv", "--term", "Haus=abode", "--term", "Haus=dwelling")
+    result = termweave("translate", "text.de", "--lines", "--model", model, "--device", "cpu", *terms, "--json")
+    receipts = [receipt for line in result.output.splitlines() for receipt in json.loads(line).get("receipts", ())]
+    assert receipts and {receipt["found"] for receipt in receipts} <= {"abode", "dwelling"}
+    assert "was not applied" not in result.errors
+
+
+@pytest.mark.parametrize(
+    "written", [("--lines", "--output", "text.de"), ("--receipts", "text.de"), ("--output", "o", "--receipts", "o")]
+)
+def test_nothing_is_written_over_what_is_read_or_written(termweave, files, model, written):
+    before = (files / "text.de").read_bytes()
+    result = termweave("translate", "text.de", "--model", model, *written)
+    assert result.code == 1 and "would be overwritten" in result.errors
+    assert (files / "text.de").read_bytes() == before
+
+
+def test_each_file_is_summed_up_by_itself(termweave, files, model):
+    for name in ("one.txt", "two.txt"):
+        (files / name).write_text("das Haus\n", encoding="utf-8")
+    result = termweave(
+        "translate", "one.txt", "two.txt", "--model", model, "--device", "cpu", "--term", "Haus=building"
+    )
+    assert result.errors.count("1 sentence, 1 term met") == 2
+
+
+def test_a_forbidden_phrase_is_forbidden_in_every_letter_case(termweave, files, model):
+    plain = termweave("translate", "text.de", "--lines", "--model", model, "--device", "cpu").output
+    word = plain.split()[0]
+    result = termweave("translate", "text.de", "--lines", "--model", model, "--device", "cpu", "--forbid", word.lower())
+    assert word not in result.output.split()
+
+
+def test_long_lines_are_translated_in_pieces(termweave, files, model):
+    (files / "long.txt").write_text("Haus " * 400 + "\n", encoding="utf-8")
+    result = termweave("translate", "long.txt", "--model", model, "--device", "cpu", "--beam", "1", "--search", "beam")
+    assert result.code == 0 and (files / "long.en.txt").exists()
+
+
+def test_no_ready_model_is_explained(termweave, files):
+    from termweave.model.checkpoint import SETTINGS, ready_model  # noqa: F401
+
+    folder = Path(__file__).parents[1] / "src" / "termweave" / "ready"
+    if (folder / SETTINGS).exists():
+        pytest.skip("there is one")
+    result = termweave("translate", "text.de")
+    assert result.code == 1 and "holds no ready model" in result.errors
 
 
 def test_translate_the_next_best_below_the_best(termweave, files, model):
     one, three = (
-        termweave("translate", model, "text.de", "--device", "cpu", "--nbest", count).output.splitlines()
+        termweave(
+            "translate", "text.de", "--model", model, "--lines", "--device", "cpu", "--nbest", count
+        ).output.splitlines()
         for count in ("1", "3")
     )
     assert len(three) == 6
@@ -244,6 +359,32 @@ def test_evaluate_a_model(termweave, files, model):
     assert "constraints:withheld" in withheld["signature"]
     assert "beam:2" in withheld["signature"]
     assert (files / "saved.en").read_text(encoding="utf-8").count("\n") == 2
+
+
+def test_compare_two_files(termweave, files):
+    (files / "worse.en").write_text("the house burns\nthe miller\n")
+    command = ("compare", "set.jsonl", "worse.en", "text.en", "--languages", "de-en", "--samples", "200")
+    bleu, success = json.loads(termweave(*command, "--json").output)["tests"]
+    assert (bleu["score"], success["score"]) == ("BLEU", "CSR")
+    assert (success["a"], success["b"], success["difference"]) == (0, 100, 100)
+    assert "bs:200|seed:1" in success["signature"]
+    assert "+100.0" in termweave(*command).output
+
+
+def test_calibration_of_a_model(termweave, files, model):
+    command = ("calibration", "set.jsonl", "--model", model, "--device", "cpu", "--json")
+    given = json.loads(termweave(*command, "--beam", "2").output)
+    assert len(given["bins"]) == 20
+    assert sum(row["tokens"] for row in given["bins"]) == given["tokens"] > given["constrained_tokens"] > 0
+    for part in ("constraints:given", "search:vdba", "beam:2", "bins:20"):
+        assert part in given["signature"]
+    withheld = json.loads(termweave(*command, "--no-constraints", "--search", "beam").output)
+    assert "constraints:withheld" in withheld["signature"]
+    forced = json.loads(termweave(*command, "--hypotheses", "text.en").output)
+    assert forced["accuracy"] == 1  # the references themselves
+    assert forced["inference_ece"] == pytest.approx(100 * (1 - forced["probability"]))
+    assert "translations:text.en" in forced["signature"] and "search" not in forced["signature"]
+    assert "inference ECE" in termweave(*command[:-1]).output
 
 
 def test_align_with_gold_links(termweave, files):

@@ -11,11 +11,13 @@ import shlex
 import typing
 from pathlib import Path
 
+import click
 import pytest
 import typer
 
 from termweave import config
 from termweave.cli import app
+from termweave.experiments.plan import Experiment
 
 ROOT = Path(__file__).parents[1]
 SOURCE = ROOT / "src" / "termweave"
@@ -139,11 +141,19 @@ def mistake(arguments: list[str]) -> str | None:
     """What is wrong with a call: its command or one of its options does not exist."""
     commands = typer.main.get_command(app).commands  # type: ignore[attr-defined]
     name, *rest = arguments
+    if name in commands and hasattr(commands[name], "commands"):  # a group: the command is the next word
+        commands, (name, *rest) = commands[name].commands, rest or ["--help"]
     if name.startswith("-"):
         return None if name in ("--help", "--version") else f"no option {name}"
     if name not in commands:
         return f"no command {name}"
-    options = {option for parameter in commands[name].params for option in parameter.opts} | {"--help"}
+    command = commands[name]
+    if inner := getattr(command, "commands", None):  # a group: its own commands come next
+        name, *rest = rest or ["--help"]
+        if name not in inner:
+            return None if name == "--help" else f"no command {name}"
+        command = inner[name]
+    options = {option for parameter in command.params for option in parameter.opts} | {"--help"}
     wrong = [word for word in rest if word.startswith("-") and word.partition("=")[0] not in options]
     return f"{name} has no option {wrong[0]}" if wrong else None
 
@@ -158,10 +168,15 @@ def test_commands_and_options_exist(page):
     assert calls or "termweave " not in "".join(blocks(page)), f"no call found in {len(text)} characters"
 
 
+def every_command(command: click.Command) -> list[click.Command]:
+    """A command and all below it."""
+    return [command, *(each for inner in getattr(command, "commands", {}).values() for each in every_command(inner))]
+
+
 @every_page
 def test_options_in_the_text_exist(page):
     """Options written alone, such as `--beam`, belong to some command."""
-    commands = typer.main.get_command(app).commands.values()  # type: ignore[attr-defined]
+    commands = every_command(typer.main.get_command(app))
     known = {option for command in commands for parameter in command.params for option in parameter.opts}
     known |= {"--help", "--version"}
     written = {
@@ -175,8 +190,14 @@ def test_wrong_commands_are_noticed():
     assert calls == [["translate", "M", "--beam", "4"], ["trian"]]
     assert mistake(calls[0]) is None
     assert mistake(calls[1]) == "no command trian"
+    assert mistake(["glossary", "lnit", "a.tsv"]) == "no command lnit"
+    assert mistake(["glossary", "lint", "a.tsv", "--merge"]) == "lint has no option --merge"
+    assert mistake(["glossary", "convert", "a.tsv", "b.tbx", "--merge"]) is None
     assert mistake(["train", "c.toml", "--max-second", "3"]) == "train has no option --max-second"
     assert mistake(["train", "c.toml", "--set", "model.heads=4", "--stage", "2"]) is None
+    assert mistake(["import", "marian", "A", "B", "--direction", "de-en"]) is None
+    assert mistake(["import", "marain", "A", "B"]) == "no command marain"
+    assert mistake(["import", "marian", "A", "--directions"]) == "marian has no option --directions"
 
 
 @every_page
@@ -212,6 +233,8 @@ def test_configurations_are_valid(page):
         tree = tomllib.loads(block)
         if "data" in tree:
             assert config.from_tree(config.Config, tree).corpora
+        if "systems" in tree:
+            assert config.from_tree(Experiment, tree).systems
 
 
 # The file tree of the README
@@ -269,10 +292,18 @@ def config_keys(kind: type = config.Config, prefix: str = "", default: object = 
 
 
 def test_every_configuration_key_is_documented_with_its_default():
-    page = (ROOT / "docs" / "train.md").read_text(encoding="utf-8")
-    rows = re.findall(r"^\| `([\w.]+\.\w+)` \| (.+?) \| (.+) \|$", page, re.MULTILINE)
+    require_keys("train.md", config_keys())
+
+
+def test_every_key_of_experiments_is_documented_with_its_default():
+    require_keys("experiments.md", config_keys(Experiment))
+
+
+def require_keys(name: str, keys: dict[str, object]) -> None:
+    page = (ROOT / "docs" / name).read_text(encoding="utf-8")
+    dotted = r"[\w.]+\.\w+" if name == "train.md" else r"[a-z_]+(?:\.\w+)?"
+    rows = re.findall(rf"^\| `({dotted})` \| (required|`.+?`) \| (.+) \|$", page, re.MULTILINE)
     documented = {key: default for key, default, _ in rows}
-    keys = config_keys()
     assert len(documented) == len(rows), "a key stands twice"
     assert documented.keys() == keys.keys()
     for key, value in keys.items():

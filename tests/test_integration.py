@@ -6,11 +6,13 @@ import json
 from pathlib import Path
 
 import pytest
+import torch
 from typer.testing import CliRunner, Result
 
 from termweave import Constraint, Translator
 from termweave.cli import app
 from termweave.experiments.toy import ToyCorpus, write_toy_corpus
+from termweave.model.checkpoint import load_weights
 
 SETTINGS = {
     "model.dimension": 64,
@@ -27,6 +29,9 @@ SETTINGS = {
     "training.stage2.steps": 250,
     "training.stage2.learning_rate": 5e-3,
     "training.stage2.warmup": 30,
+    "training.alignment.steps": 100,
+    "training.alignment.learning_rate": 5e-3,
+    "training.alignment.warmup": 20,
     "validation.every": 250,
     "validation.sentences": 20,
     "subwords.size": 900,
@@ -102,6 +107,45 @@ def test_training_teaches_the_model_to_follow_constraints(corpus: ToyCorpus, mod
     assert json.loads(again.stdout)["bleu"] == scores["given"]["bleu"]
 
 
+def test_a_model_can_find_its_constraints_in_the_source(corpus: ToyCorpus, model: Path, tmp_path: Path):
+    """Replace, with its pointer, from the same stage 1; on top of it the search guarantees what it missed."""
+    start = ("--set", f"training.start_from={model / 'stage1' / 'final'}", "--set", f"training.folder={tmp_path}")
+    run(
+        "train", corpus.config, "--stage", "2", "--device", "cpu", *settings(), *start, "--set", "model.variant=pointer"
+    )
+    folder, scores = tmp_path / "stage2" / "final", {}
+    for name, options in {"given": ("--search", "beam"), "withheld": ("--no-constraints",), "guaranteed": ()}.items():
+        output = run(
+            "evaluate", corpus.test_set, "--model", folder, *options, "--beam", "2", "--json", "--device", "cpu"
+        )
+        scores[name] = json.loads(output.stdout)
+    assert scores["given"]["csr_phrase_level"] > scores["withheld"]["csr_phrase_level"] + 20
+    assert scores["given"]["bleu"] > scores["withheld"]["bleu"] + 5
+    assert scores["guaranteed"]["csr_phrase_level"] == 100
+    rows = [json.loads(line) for line in (tmp_path / "stage2" / "log.jsonl").read_text().splitlines()]
+    assert all(row["perplexity"] < 20 for row in rows if row.get("valid"))
+
+
+def test_a_plain_model_can_be_led_by_an_alignment_module(corpus: ToyCorpus, model: Path, tmp_path: Path):
+    """CDAlign: the module alone is trained, and constraints are put where it points to; some are missed."""
+    plain = model / "stage1" / "final"
+    start = ("--set", f"training.start_from={plain}", "--set", f"training.folder={tmp_path}")
+    run("train", corpus.config, "--stage", "alignment", "--device", "cpu", *settings(), *start)
+    folder, scores = tmp_path / "alignment" / "final", {}
+    weights, before = load_weights(folder), load_weights(plain)
+    assert all(torch.equal(weights[name], before[name]) for name in before)
+    assert {name.partition(".")[0] for name in weights.keys() - before.keys()} == {"alignment"}
+    for name, options in {"vanilla": ("--no-constraints",), "cdalign": ("--search", "cdalign")}.items():
+        output = run(
+            "evaluate", corpus.test_set, "--model", folder, *options, "--beam", "2", "--json", "--device", "cpu"
+        )
+        scores[name] = json.loads(output.stdout)
+    assert scores["cdalign"]["csr_phrase_level"] > scores["vanilla"]["csr_phrase_level"] + 20
+    assert scores["cdalign"]["bleu"] > scores["vanilla"]["bleu"] + 3
+    again = run("train", corpus.config, "--stage", "alignment", "--device", "cpu", *settings(), *start)
+    assert str(folder) in again.output.replace("\n", "")
+
+
 def test_the_log_holds_validation_scores(model: Path):
     rows = [json.loads(line) for line in (model / "stage2" / "log.jsonl").read_text().splitlines()]
     valid = [row for row in rows if row.get("valid")]
@@ -116,8 +160,10 @@ def test_the_command_and_the_api_translate_alike(corpus: ToyCorpus, model: Path,
     folder = model / "stage2" / "final"
     run(
         "translate",
-        folder,
         tmp_path / "text",
+        "--lines",
+        "--model",
+        folder,
         "--term",
         "Haus=building",
         "--output",

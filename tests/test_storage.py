@@ -181,3 +181,20 @@ def test_damaged_ragged_files_are_refused(tmp_path, suffix, damage):
         file.write_bytes({"empty": b"", "cut": content[:-8], "odd": content[:-3]}[damage])
     with pytest.raises(DataError, match=r"rows\.(values|offsets) is (missing|damaged)"):
         RaggedArray.open(path, np.int32)
+
+
+def test_a_link_stays_a_link_and_a_pipe_a_pipe(tmp_path):
+    import os
+    import threading
+
+    (tmp_path / "target").write_text("old")
+    (tmp_path / "link").symlink_to(tmp_path / "target")
+    write_text(tmp_path / "link", "new")
+    assert (tmp_path / "link").is_symlink() and (tmp_path / "target").read_text() == "new"
+    os.mkfifo(tmp_path / "pipe")
+    read: list[str] = []
+    reader = threading.Thread(target=lambda: read.append((tmp_path / "pipe").read_text()))
+    reader.start()
+    write_text(tmp_path / "pipe", "through")
+    reader.join()
+    assert read == ["through"] and (tmp_path / "pipe").is_fifo()

@@ -131,7 +131,7 @@ class Engine:
         @torch.inference_mode()
         def decode() -> Decoded:
             steps.taken = 0
-            memory = self.model.decoder_memory(self.model.encode(sources, self.told(problem)))
+            memory = steps.encode(sources, self.told(problem))
             found = beam_search(
                 self.model, memory, limits, MARKS, options, self.automaton(problem, steps.multiple), steps
             )

@@ -6,13 +6,28 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from termweave.constraints.constraint import Constraint
+    from termweave.constraints.glossary import Glossary, GlossaryEntry
+    from termweave.decoding.terminology import Receipt, Terminology
     from termweave.decoding.translator import Translation, Translator
 
 __version__ = "0.1.0"
-__all__ = ["Constraint", "Translation", "Translator", "__version__"]
+__all__ = [
+    "Constraint",
+    "Glossary",
+    "GlossaryEntry",
+    "Receipt",
+    "Terminology",
+    "Translation",
+    "Translator",
+    "__version__",
+]
 
 _HOMES = {
     "Constraint": "termweave.constraints.constraint",
+    "Glossary": "termweave.constraints.glossary",
+    "GlossaryEntry": "termweave.constraints.glossary",
+    "Receipt": "termweave.decoding.terminology",
+    "Terminology": "termweave.decoding.terminology",
     "Translation": "termweave.decoding.translator",
     "Translator": "termweave.decoding.translator",
 }

@@ -1,4 +1,4 @@
-"""Where kernels of our own can run: on devices that Triton compiles for, if it is there."""
+"""Devices: which one to use, and where kernels of our own can run, if Triton is there to compile them."""
 
 from __future__ import annotations
 
@@ -6,6 +6,8 @@ from importlib.util import find_spec
 
 import torch
 from torch import Tensor
+
+from termweave.errors import ConfigError
 
 WITH_KERNELS = ("cuda",)  # devices
 
@@ -17,3 +19,18 @@ def has_kernels(device: torch.device) -> bool:
 def laid_out(*tensors: Tensor) -> tuple[Tensor, ...]:
     """As kernels' addresses have it; nothing is copied that lies so already."""
     return tuple(tensor.contiguous() for tensor in tensors)
+
+
+def choose_device(name: str) -> torch.device:
+    """ "auto" is a GPU where there is one."""
+    if name == "auto":
+        return torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    try:
+        device = torch.device(name)
+    except RuntimeError:
+        raise ConfigError(f"unknown device {name!r}; use auto, cpu, cuda or cuda:0") from None
+    if device.type not in ("cpu", "cuda"):
+        raise ConfigError(f"device {name!r} is not supported; use auto, cpu, cuda or cuda:0")
+    if device.type == "cuda" and not torch.cuda.is_available():
+        raise ConfigError("no CUDA device was found; use --device cpu, or install a CUDA build of torch")
+    return device

@@ -34,6 +34,7 @@ class CorpusConfig:
     tmx: str = ""  # a TMX file, instead of `source` and `target`
     links: str = ""  # Pharaoh word links of this text, if you bring your own; words then are white-space separated
     languages: str = ""  # "de-en": language of `source`, language of `target`; default: the first direction
+    repeat: int = 1  # how often each pair stands in an epoch, so that small text counts beside large
 
     def __post_init__(self) -> None:
         _require(
@@ -41,6 +42,7 @@ class CorpusConfig:
             "corpora: give either `source` and `target` or `tmx`, not both and not neither",
         )
         _require(not (self.tmx and self.links), "corpora: `links` count the words of text files, not of `tmx`")
+        _require(1 <= self.repeat <= 100, "corpora: `repeat` must lie between 1 and 100")
 
 
 @dataclass(frozen=True)
@@ -86,7 +88,7 @@ class SubwordConfig:
     """The SentencePiece vocabulary, joint over all languages."""
 
     size: int = 32000  # number of pieces, byte pieces and tags included
-    model: str = ""  # an existing SentencePiece model made by Termweave, instead of training one
+    model: str = ""  # an existing vocabulary, of Termweave or of an imported model, instead of training one
     sample: int = 1_000_000  # sentences (both sides counted) the vocabulary is learned from, drawn at random
     character_coverage: float = 0.9995  # share of characters with a piece of their own; the rest are spelled in bytes
 
@@ -142,9 +144,24 @@ class ModelConfig:
     feed_forward: int = 2048  # inner width of the feed-forward blocks
     dropout: float = 0.1
     norm: Literal["pre", "post"] = "pre"  # where layer normalisation stands; post is the paper's, pre learns faster
-    attention: bool = True  # constraints join the attention as extra keys and values
+    attention: bool = True  # constraints join the attention as extra keys and values; `pointer`: replace their source
     output: bool = True  # constraints reach the output layer
-    variant: Literal["copy", "paper", "released"] = "copy"  # which output layer, and which form of the extra keys
+    variant: Literal["copy", "paper", "released", "pointer"] = "copy"  # which output layer and form of the extra keys
+    activation: Literal["relu", "swish", "gelu"] = "relu"  # inside the feed-forward blocks
+    scale_embedding: bool = True  # embeddings are multiplied by the root of `dimension`
+    source_embedding: bool = False  # the source has embeddings of its own, instead of sharing the target's
+    vocabulary_bias: bool = False  # every token has a number of its own that is added to its logit
+    alignment_layer: int = 0  # decoder layer an alignment module looks at, for the search `cdalign`; 0: there is none
+
+    @property
+    def vectors(self) -> bool:
+        """Do constraints join the attention as extra keys and values?"""
+        return self.attention and self.variant != "pointer"
+
+    @property
+    def replaces_source(self) -> bool:
+        """Do constraints take the place of their sources in the input?"""
+        return self.attention and self.variant == "pointer"
 
     def __post_init__(self) -> None:
         _require(self.heads >= 1, "model.heads: must be at least 1")
@@ -157,6 +174,23 @@ class ModelConfig:
         _require(
             self.encoder_layers > 0 and self.decoder_layers > 0,
             "model: needs at least one layer on each side",
+        )
+        _require(
+            self.variant != "pointer" or self.attention or not self.output,
+            "model.attention: `pointer` learns of constraints from its source alone; set it to true, or model.output "
+            "to false as well for a vanilla model",
+        )
+        _require(
+            not (self.source_embedding and self.replaces_source),
+            "model.source_embedding: `pointer` reads targets in its source, with their embeddings; set it to false",
+        )
+        _require(
+            0 <= self.alignment_layer <= self.decoder_layers,
+            "model.alignment_layer: must lie between 1 and model.decoder_layers; 0 means no alignment module",
+        )
+        _require(
+            not (self.alignment_layer and self.replaces_source),
+            "model.alignment_layer: `cdalign` looks for the sources that `pointer` replaces; set it to 0",
         )
 
 
@@ -198,6 +232,7 @@ class TrainingConfig:
     start_from: str = ""  # a finished stage-1 model folder to start stage 2 from; stage 1 is then skipped
     stage1: StageConfig = field(default_factory=lambda: StageConfig(steps=100_000))
     stage2: StageConfig = field(default_factory=lambda: StageConfig(steps=10_000, learning_rate=5e-4, warmup=500))
+    alignment: StageConfig = field(default_factory=lambda: StageConfig(steps=2000, learning_rate=1e-3, warmup=200))
 
     def __post_init__(self) -> None:
         _require(bool(self.folder), "training.folder: name a folder")

@@ -5,7 +5,8 @@ TermweaveError
 ├── DataError          input text, links or a prepared corpus cannot be used
 ├── ConstraintError    a constraint cannot be used
 ├── CheckpointError    a model folder is missing, damaged or of another kind
-└── TrainingError      training cannot start or go on
+├── TrainingError      training cannot start or go on
+└── StoreError         what a server remembers cannot be read or written
 
 Messages say what is wrong, where, and what to do about it. The command line prints them without a traceback.
 """
@@ -35,3 +36,7 @@ class CheckpointError(TermweaveError):
 
 class TrainingError(TermweaveError):
     """Training cannot start or go on."""
+
+
+class StoreError(TermweaveError):
+    """What a server remembers cannot be read or written."""

@@ -17,23 +17,23 @@ console = Console(stderr=True)
 class Advance(Protocol):
     """Called after each piece of work, with how much of the total it was."""
 
-    def __call__(self, amount: int = 1) -> None: ...
+    def __call__(self, amount: float = 1) -> None: ...
 
 
 @contextmanager
-def progress_bar(description: str, total: int | None = None) -> Iterator[Advance]:
+def progress_bar(description: str, total: int | None = None, shown: bool = True) -> Iterator[Advance]:
     bar = Progress(
         TextColumn("{task.description}"),
         BarColumn(),
         MofNCompleteColumn(),
         TimeRemainingColumn(),
         console=console,
-        disable=not console.is_terminal,
+        disable=not (shown and console.is_terminal),
     )
     with bar:
         task = bar.add_task(description, total=total)
 
-        def advance(amount: int = 1) -> None:
+        def advance(amount: float = 1) -> None:
             bar.advance(task, amount)
 
         yield advance

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -23,24 +24,30 @@ def atomic_path(path: Path) -> Iterator[Path]:
     """Yield a temporary path beside `path`; it takes the place of `path` only if the block succeeds.
 
     Works for files and for folders: whatever the block creates at the temporary path is moved. Errors name `path`,
-    the one the user knows.
+    the one the user knows. A link stays one, what it points to is replaced; into a device or a pipe the file is copied.
     """
+    named, path = path, path.resolve() if path.is_symlink() else path
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
     except (FileExistsError, NotADirectoryError):
         raise DataError(f"{path} cannot be written: a file stands in the place of one of its folders") from None
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.partial")
+    is_stream = path.exists() and not path.is_file() and not path.is_dir()
+    beside = Path(tempfile.gettempdir()) / path.name if is_stream else path
+    temporary = beside.with_name(f".{path.name}.{os.getpid()}.partial")
     remove(temporary)
     try:
         yield temporary
-        if temporary.is_dir():
+        if is_stream:
+            with temporary.open("rb") as source, path.open("wb") as target:
+                shutil.copyfileobj(source, target)
+        elif temporary.is_dir():
             _replace_folder(temporary, path)
         else:
             _replace_file(temporary, path)
     except OSError as error:
         if str(error.filename) != str(temporary):
             raise
-        raise OSError(error.errno, error.strerror, str(path)) from None
+        raise OSError(error.errno, error.strerror, str(named)) from None
     finally:
         remove(temporary)
 

@@ -216,6 +216,16 @@ def test_damaged_files_are_written_again(tmp_path: Path, file: str, first: str) 
         assert fingerprints(tmp_path / "prepared") == before
 
 
+def test_repeated_text_stands_in_the_corpus_as_often(tmp_path: Path) -> None:
+    write_corpus(tmp_path, 20)
+    config = toy_config(tmp_path)
+    config = dataclasses.replace(config, corpora=(dataclasses.replace(config.corpora[0], repeat=3),))
+    counts = prepare(config, until="clean").steps[0].counts["de-en"]
+    assert (counts["read"], counts["kept"], counts["repeated"]) == (20, 20, 40)
+    text = PairFolder(tmp_path / "prepared", "de-en").text("source").read_text(encoding="utf-8").splitlines()
+    assert text == [natural(source) for source, _ in sentences(20) for _ in range(3)]
+
+
 def test_tokenised_test_set_is_removed(tmp_path: Path) -> None:
     write_corpus(tmp_path, 100)
     held_out = sentences(100)[10:30]

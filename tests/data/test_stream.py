@@ -63,14 +63,21 @@ def phrase(source_length: int, target_length: int, chance: random.Random) -> tup
     return source_start, target_start, source_tokens, target_tokens, chance.randint(1, 3), 0
 
 
-def stream(*directions: DirectionData, constraints: bool = True, seed: int = 1, tokens: int = 256, **sampling: float):
+def stream(
+    *directions: DirectionData,
+    constraints: bool = True,
+    seed: int = 1,
+    tokens: int = 256,
+    replace: bool = False,
+    **sampling: float,
+):
     return BatchStream(
         directions or [direction()],
         Vocabulary(),
         batch_tokens=tokens,
         seed=seed,
         sampling=SamplingConfig(**sampling),
-        weighting=Weighting(ALPHA, BETA, constraints),
+        weighting=Weighting(ALPHA, BETA, constraints, replace),
     )
 
 
@@ -220,6 +227,29 @@ def test_code_switching_changes_constraint_and_reference_alike():
                     switched += 1
     assert switched > 20
     assert kept > 20
+    assert spaced > 0
+
+
+@pytest.mark.parametrize("code_switch", [0.0, 0.5])
+def test_constraints_stand_in_the_source_in_the_place_of_what_they_translate(code_switch):
+    """The references are those without replacing; the sources are put together here, phrase by phrase."""
+    plain, replaced = stream(code_switch=code_switch), stream(code_switch=code_switch, replace=True)
+    changed = spaced = 0
+    for (before, rows, corpus), (after, _, _) in zip(first_epoch(plain), first_epoch(replaced), strict=True):
+        assert torch.equal(before.target, after.target)
+        assert torch.equal(before.weights, after.weights)
+        for index, row in enumerate(rows):
+            expected = corpus.source[row].tolist()
+            for source, target in constraints_of(before, index):
+                start = next(i for i in range(len(expected)) if expected[i : i + len(source)] == source)
+                glued = source[0] % 10 != 7 and target[0] % 10 == 7
+                expected[start : start + len(source)] = [SPACE] * glued + target
+                changed += source != target
+                spaced += glued
+            assert unpadded(after.source[index]) == [*expected, Vocabulary.eos]
+            for own, target in constraints_of(after, index):
+                assert own in (target, [SPACE, *target])
+    assert changed > 20
     assert spaced > 0
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -28,12 +29,13 @@ def tokenizer(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="session")
 def make_folder(tokenizer: Path, tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Path]:
-    def make(*directions: str) -> Path:
+    def make(*directions: str, **settings: object) -> Path:
         torch.manual_seed(0)
-        model = Transformer(SMALL, Subwords.load(tokenizer).size, Subwords.pad)
+        config = replace(SMALL, **settings)  # type: ignore[arg-type]
+        model = Transformer(config, Subwords.load(tokenizer).size, Subwords.pad)
         torch.nn.init.normal_(model.embedding)  # larger than fresh weights are, so that outputs differ more
         folder = tmp_path_factory.mktemp("model") / "final"
-        save_checkpoint(folder, model.state_dict(), SMALL, directions, tokenizer)
+        save_checkpoint(folder, model.state_dict(), config, directions, tokenizer)
         return folder
 
     return make

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 
+import numpy as np
 import pytest
 import torch
 from hypothesis import given, settings
@@ -16,7 +17,7 @@ if not torch.cuda.is_available():
 
 from termweave import accelerators
 from termweave.decoding import bank_kernels, vdba
-from termweave.decoding.automaton import Automaton, Demands
+from termweave.decoding.automaton import Automaton, Demands, Requirement, WordJoins
 from termweave.decoding.candidates import IMPOSSIBLE, best_candidates, best_of_each, chunk_maxima
 from termweave.decoding.tables import compile_automaton
 from termweave.model.output import Scores
@@ -55,7 +56,7 @@ def test_the_kernels_do_what_the_tensors_do(demands, beam, steps, aware, seed):
     so_far = torch.randn(len(demands), beam, device=DEVICE).round(decimals=1)
     so_far[:, 1:] = so_far[:, 1:].masked_fill(torch.rand(so_far[:, 1:].shape, device=DEVICE) < 0.2, IMPOSSIBLE)
     offset = -torch.rand(len(demands), beam, device=DEVICE)
-    room = torch.randint(0, 12, (len(demands),), device=DEVICE)
+    limits, length = torch.randint(5, 17, (len(demands),), device=DEVICE), torch.tensor(5, device=DEVICE)
     results = []
     for devices in ((), (DEVICE.type,)):
         with pytest.MonkeyPatch.context() as patch:
@@ -66,7 +67,7 @@ def test_the_kernels_do_what_the_tensors_do(demands, beam, steps, aware, seed):
             best = best_candidates(scores, so_far, 2 * beam, maxima)
             own_best = best_of_each(scores, so_far, maxima)
             chosen, after = vdba.choose_by_bank(
-                automaton, place, best, own_best, scores, so_far, wished, room, END, 2 * beam, aware
+                automaton, place, best, own_best, scores, so_far, wished, limits, length, END, 2 * beam, aware
             )
             results.append((scores.values, wished, chosen, after))
     (values_a, wished_a, chosen_a, after_a), (values_b, wished_b, chosen_b, after_b) = results
@@ -81,5 +82,9 @@ def test_the_kernels_do_what_the_tensors_do(demands, beam, steps, aware, seed):
 
 
 def test_too_many_candidates_are_left_to_the_tensors():
-    assert bank_kernels.lane_count(8, 4, 10) == 64
-    assert bank_kernels.lane_count(8, 4, 100) > bank_kernels.MOST_LANES
+    def of(columns: int) -> Automaton:
+        phrase = tuple(range(1, columns + 1))
+        return compile_automaton([Demands((Requirement((phrase,)),))], WordJoins(*np.zeros((2, 2 * columns), bool)))
+
+    assert bank_kernels.can_choose(8, 4, of(100)) and not bank_kernels.can_choose(8, 4, of(300))
+    assert bank_kernels.lane_count(8, 4, 10) < bank_kernels.lane_count(8, 4, 100)

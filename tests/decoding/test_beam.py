@@ -16,7 +16,7 @@ MARKS = Marks(BEGIN, END, never=(0, BEGIN))
 SOURCES = [[5, 6, 7, 10], [14, 15, 16, 17, 18, 19, 20], [21]]
 CONSTRAINTS = [[([5, 6], [8, 9])], [], [([21], [11, 12, 13]), ([21], [30])]]
 LIMITS = [4, 11, 6]
-VARIANTS = pytest.mark.parametrize("variant", ["paper", "released", "copy"])
+VARIANTS = pytest.mark.parametrize("variant", ["paper", "released", "copy", "pointer"])
 
 
 def encode(model: Transformer, rows: list[int]):

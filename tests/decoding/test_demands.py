@@ -73,6 +73,20 @@ def test_the_text_decides(text, kept):
     assert is_kept(text, Wishes((HOUSE,)), "en") is kept
 
 
+@pytest.mark.parametrize(
+    ("target", "text", "kept"),
+    [
+        ("%s", "open %s now", True), ("%s", "open % s now", False), ("%s", "open 5%s now", True),
+        ("e-mail", "an e-mail.", True), ("e-mail", "an e - mail.", False), ("a b", "a b", True),
+        ("https://x.org/a?b=1", "see https://x.org/a?b=1.", True), ("https://x.org", "see https: //x.org", False),
+    ],
+)  # fmt: skip
+def test_a_phrase_is_spelled_as_it_was_given(target, text, kept):
+    wishes = Wishes((Constraint("x", target),))
+    assert is_kept(text, wishes, "en") is kept
+    assert (locate(text, wishes.required, "en") != (None,)) is kept
+
+
 def test_twice_means_twice_and_forbidden_means_nowhere():
     assert not is_kept("a house", Wishes((HOUSE, HOUSE)), "en")
     assert is_kept("house by house", Wishes((HOUSE, HOUSE)), "en")
@@ -88,6 +102,20 @@ def test_locate_gives_characters():
     party = [Constraint("x", "house party"), HOUSE]
     assert locate("a house party house", party, "en") == ((2, 13), (2, 7))
     assert locate("a house party house", party, "en", ordered=True) == ((2, 13), (14, 19))
+
+
+def test_constraints_that_share_a_target_do_not_share_a_place(subwords):
+    either, one = Constraint("x", "house", ("mill",)), Constraint("y", "house")
+    assert not is_kept("a house", Wishes((either, one)), "en")
+    assert not is_kept("a mill, a mill", Wishes((either, one)), "en")
+    assert is_kept("a mill, a house", Wishes((either, one)), "en")
+    assert locate("a house, a mill", [either, one], "en") == ((11, 15), (2, 7))
+    assert locate("a house, a house", [either, one], "en") == ((2, 7), (11, 16))
+    assert locate("a house", [either, one], "en") == ((2, 7), None)
+    capital = Constraint("z", "House", ("house",))
+    assert locate("House by house", [one, capital], "en") == ((9, 14), (0, 5))
+    demands = make_demands(Wishes((either, one)), subwords)
+    assert sorted(item.occurrences for item in demands.required) == [1, 2]
 
 
 def test_the_order_is_that_of_the_text():
@@ -173,7 +201,7 @@ def test_wishes_that_need_the_guaranteed_search(translator):
         translator.translate(["a"], search="beam", forbidden=["x"])
     with pytest.raises(ConfigError, match="nbest"):
         translator.translate(["a"], nbest=5)
-    with pytest.raises(ConfigError, match="must be vdba or beam"):
+    with pytest.raises(ConfigError, match="must be vdba, beam or cdalign"):
         translator.translate(["a"], search="magic")
     for forbidden in ("x", [3]):
         with pytest.raises(ConfigError, match="list of phrases"):

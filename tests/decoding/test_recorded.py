@@ -134,10 +134,21 @@ def test_old_stages_are_forgotten(token_model, monkeypatch):  # noqa: F811
         assert len(steps._stages) <= 2
 
 
-@pytest.mark.parametrize("options", [{"search": "beam"}, {}, {"ordered": True, "nbest": 2}, {"forbidden": ["river"]}])
-def test_translations_stay_the_same(make_folder, monkeypatch, options):
+@pytest.mark.parametrize(
+    ("settings", "options"),
+    [
+        ({}, {"search": "beam"}),
+        ({}, {}),
+        ({}, {"ordered": True, "nbest": 2}),
+        ({}, {"forbidden": ["river"]}),
+        ({"variant": "pointer"}, {"search": "beam"}),
+        ({"variant": "pointer"}, {}),
+        ({"attention": False, "output": False, "alignment_layer": 1}, {"search": "cdalign"}),
+    ],
+)
+def test_translations_stay_the_same(make_folder, monkeypatch, settings, options):
     """Text in, text out, with everything rounded up as on a GPU."""
-    translator = Translator.load(make_folder("de-en"), "cpu")
+    translator = Translator.load(make_folder("de-en", **settings), "cpu")
     sentences = ["der alte Müller verkauft Mehl", "ein Haus am Fluss", "Mehl", "", "ein Müller am Haus"]
     constraints = [[Constraint("Müller", "old miller"), Constraint("Mehl", "flour")], [Constraint("Haus", "house")]]
     constraints += [[], [], [Constraint("Müller", "don't sell"), Constraint("Haus", "it")]]

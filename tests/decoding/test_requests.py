@@ -8,9 +8,9 @@ import sys
 
 import pytest
 
-from termweave import Constraint
-from termweave.decoding.requests import add_terms, parse_term, read_requests
-from termweave.errors import ConfigError, ConstraintError, DataError
+from termweave import Constraint, GlossaryEntry
+from termweave.decoding.requests import parse_term, read_requests, read_terms
+from termweave.errors import ConfigError, DataError
 
 HOUSE = Constraint("Haus", "house")
 
@@ -24,12 +24,6 @@ def constraint_set(tmp_path):
     ]
     path.write_text("".join(json.dumps(row) + "\n" for row in rows))
     return path
-
-
-def with_terms(sentence: str, terms: list[Constraint], language: str = "de") -> list[Constraint]:
-    wanted: list[Constraint] = []
-    add_terms([sentence], [wanted], terms, language)
-    return wanted
 
 
 def test_a_file_has_no_constraints(tmp_path):
@@ -71,7 +65,7 @@ def test_no_standard_input(monkeypatch):
         ("Das Haus brennt.", "de", "Haus=house", True),
         ("Das Haus, das brennt.", "de", "Haus=house", True),
         ("Das Hausboot brennt.", "de", "Haus=house", False),
-        ("Das haus brennt.", "de", "Haus=house", False),
+        ("Das HAUS brennt.", "de", "Haus=house", True),
         ("Das alte\u00a0Haus", "de", "alte Haus=old house", True),
         ("Das alte, Haus", "de", "alte Haus=old house", False),
         ("Mu\u0308hle", "de", "Mühle=mill", True),
@@ -80,30 +74,23 @@ def test_no_standard_input(monkeypatch):
     ],
 )
 def test_terms_hold_where_their_source_stands_as_whole_words(sentence, language, term, holds):
-    parsed = parse_term(term)
-    assert with_terms(sentence, [parsed], language) == ([parsed] if holds else [])
-
-
-def test_terms_join_the_constraints_a_sentence_has(constraint_set):
-    sentences, wanted = read_requests(None, constraint_set, True)
-    river = Constraint("Fluss", "river")
-    add_terms(sentences, wanted, [river], "de")
-    assert wanted == [[HOUSE], [river]]
+    terminology = read_terms([], [parse_term(term)], f"{language}-en", inflection=False, protect=False)
+    assert bool(terminology.plan(sentence).required) is holds
 
 
 def test_terms_are_pairs():
-    assert parse_term(" alte Haus = old = house ") == Constraint("alte Haus", "old = house")
+    assert parse_term(" alte Haus = old = house ") == GlossaryEntry("alte Haus", ("old = house",))
     with pytest.raises(ConfigError, match="write it as SOURCE=TARGET"):
         parse_term("Haus")
-    with pytest.raises(ConstraintError, match="its source is empty"):
+    with pytest.raises(ConfigError, match="a side is empty"):
         parse_term("=house")
 
 
-def test_terms_that_hold_nowhere_are_named():
-    terms = [Constraint("Haus", "building"), Constraint("Boot", "boat")]
-    wanted: list[list[Constraint]] = [[], []]
-    assert add_terms(["das Haus", "das Hausboot"], wanted, terms, "de") == [terms[1]]
-    assert wanted == [[terms[0]], []]
+def test_a_single_term_wins_over_the_glossary(tmp_path):
+    (tmp_path / "terms.tsv").write_text("Haus\tbuilding\nFluss\triver\n")
+    terminology = read_terms([tmp_path / "terms.tsv"], [parse_term("Haus=house")], "de-en", False, False)
+    found = terminology.plan("ein Haus am Fluss").required
+    assert [constraint.target for constraint in found] == ["house", "river"]
 
 
 def test_withholding_constraints_needs_a_constraint_set(tmp_path):

@@ -6,7 +6,7 @@ import pytest
 
 from termweave.constraints.constraint import Constraint
 from termweave.errors import ConstraintError, DataError
-from termweave.evaluation.csr import SuccessRate, sentence_success, success_rate
+from termweave.evaluation.csr import SuccessRate, constraints_met, sentence_success, success_rate
 
 
 def met(hypothesis: str, targets: list[str], language: str = "en") -> tuple[int, int]:
@@ -92,3 +92,10 @@ def test_any_alternative_meets_a_constraint():
         assert sentence_success(text, [house], "en").met == met
     assert sentence_success("a house, a building", [house, house], "en").met == 2
     assert sentence_success("the old home", [house], "en").met_words == 1  # those of the target itself
+
+
+def test_which_constraints_are_met():
+    house, home, dog = Constraint("Haus", "house"), Constraint("Heim", "house"), Constraint("Hund", "dog")
+    assert constraints_met("a house and a dog", [house, dog, home], "en") == (True, True, False)  # one house, for two
+    assert constraints_met("a house, a house", [house, dog, home], "en") == (True, False, True)
+    assert constraints_met("a house", [], "en") == ()

@@ -17,6 +17,7 @@ from termweave.model.checkpoint import (
     load_checkpoint,
     load_settings,
     load_weights,
+    pack_checkpoint,
     put_weights,
     save_checkpoint,
 )
@@ -70,6 +71,28 @@ def test_weights_may_be_stored_small_and_are_read_as_float32(folder, tokenizer):
     again = load_weights(folder)
     assert again["embedding"].dtype == torch.float32
     torch.testing.assert_close(again["embedding"], weights["embedding"], rtol=2**-8, atol=0)
+
+
+def test_a_packed_model_is_the_same_rounded_to_eight_bits(folder, tmp_path):
+    pack_checkpoint(folder, tmp_path / "packed")
+    whole, packed = load_checkpoint(folder), load_checkpoint(tmp_path / "packed")
+    assert packed.directions == whole.directions and packed.model.config == whole.model.config
+    for name, tensor in whole.model.state_dict().items():
+        found = packed.model.state_dict()[name]
+        if tensor.dim() < 2:
+            assert torch.equal(found, tensor)
+        else:
+            half_a_step = tensor.abs().amax(dim=-1, keepdim=True) / 127 / 2
+            assert ((found - tensor).abs() <= half_a_step * 1.001).all(), name
+    assert load_file(tmp_path / "packed" / "weights.safetensors")["embedding"].dtype == torch.int8
+
+
+def test_packing_twice_changes_nothing_more(folder, tmp_path):
+    pack_checkpoint(folder, tmp_path / "once")
+    pack_checkpoint(tmp_path / "once", tmp_path / "twice")
+    once, twice = (load_file(tmp_path / name / "weights.safetensors") for name in ("once", "twice"))
+    assert once.keys() == twice.keys()
+    assert all(torch.equal(tensor, twice[name]) for name, tensor in once.items() if tensor.dtype == torch.int8)
 
 
 def test_a_failed_save_leaves_the_old_model(folder, tokenizer):

@@ -56,7 +56,7 @@ def test_every_linear_layer_is_replaced_and_nothing_is_said(make_model):
 
 
 @pytest.mark.parametrize("precision", ["int8", "bfloat16"])
-@pytest.mark.parametrize("variant", ["paper", "released", "copy"])
+@pytest.mark.parametrize("variant", ["paper", "released", "copy", "pointer"])
 @torch.no_grad()
 def test_the_distribution_stays_near(make_model, variant, precision):
     source = torch.tensor([[5, 6, 7, 3], [8, 9, 3, 0], [7, 5, 3, 0]])

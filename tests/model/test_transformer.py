@@ -13,6 +13,7 @@ from termweave.model.transformer import Transformer, constraint_parameters
 from termweave.training.objective import Objective
 
 VARIANTS = pytest.mark.parametrize("variant", ["paper", "released", "copy"])
+ALL_VARIANTS = pytest.mark.parametrize("variant", ["paper", "released", "copy", "pointer"])
 SOURCES = [[5, 6, 7, 10], [14, 15, 16, 17, 18, 19, 20], [21]]
 TARGETS = [[8, 9, 20], [22], [11, 12, 13, 30, 31]]
 CONSTRAINTS = [[([5, 6], [8, 9])], [], [([21], [11, 12, 13]), ([21], [30])]]
@@ -23,7 +24,7 @@ def distribution(model, batch):
     return model.log_probabilities(model.decode(batch.target_input, encoded), encoded.output)
 
 
-@VARIANTS
+@ALL_VARIANTS
 def test_padded_equals_unpadded(make_model, make_batch, variant):
     model = make_model(variant=variant)
     together = distribution(model, make_batch(SOURCES, TARGETS, CONSTRAINTS, width=12))
@@ -53,7 +54,7 @@ def test_each_ablation_alone_changes_the_distribution(make_model, make_batch, va
     assert (distribution(model, batch)[0] - distribution(model, plain)[0]).abs().max() > 1e-4
 
 
-@VARIANTS
+@ALL_VARIANTS
 def test_an_all_empty_batch_has_finite_loss_and_gradients(make_model, make_batch, variant):
     model = make_model(variant=variant).train()
     nothing = constraint_side(np.empty(0, dtype=np.int64), np.empty(0, dtype=np.int64), np.zeros(3, dtype=np.int64))
@@ -66,7 +67,7 @@ def test_an_all_empty_batch_has_finite_loss_and_gradients(make_model, make_batch
     assert all(parameter.grad is not None and parameter.grad.isfinite().all() for parameter in model.parameters())
 
 
-@VARIANTS
+@ALL_VARIANTS
 @torch.no_grad()
 def test_steps_equal_the_full_forward_after_random_reorderings(make_model, variant):
     """Hypotheses of three sentences, beam 4; after each step every beam is reordered at random, as a search does."""

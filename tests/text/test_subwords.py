@@ -110,7 +110,7 @@ def test_batch_equals_single_on_any_text(subwords: Subwords, texts: list[str]) -
 
 
 def test_known_words_stay_bounded(subwords: Subwords, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("termweave.text.subwords._KnownWords.limit", 3)
+    monkeypatch.setattr("termweave.text.vocabulary.KnownWords.limit", 3)
     texts = [f"word{number} and the old miller" for number in range(9)]
     assert subwords.encode_batch(texts) == [subwords.encode(text) for text in texts]
     assert len(subwords._known_words) <= 3

@@ -12,10 +12,12 @@ import time
 from pathlib import Path
 
 import pytest
+import torch
 
 from termweave.config import load_config
 from termweave.data.prepare import prepare
 from termweave.experiments.toy import write_toy_corpus
+from termweave.model.checkpoint import load_weights
 
 SETTINGS = {
     "model.dimension": 16,
@@ -251,3 +253,22 @@ def test_another_model_is_not_resumed(config, uninterrupted, tmp_path):
     )
     assert done.returncode == 1
     assert "another model configuration" in done.stderr
+
+
+def test_the_alignment_stage_stops_and_goes_on_too(config, uninterrupted, tmp_path):
+    """Beside the run's own last model, whose weights stay as they are."""
+    extra = {"training.alignment.steps": 6, "training.alignment.warmup": 2}
+    logs = []
+    for name, starts in (("whole", [()]), ("stopped", [("--max-seconds", "0.001"), ()])):
+        folder = tmp_path / name
+        shutil.copytree(uninterrupted / "stage2" / "final", folder / "stage2" / "final")
+        for options in starts:
+            output = run(config, folder, extra, "--stage", "alignment", *options)
+            assert ("stopped early" in output) == bool(options)
+        rows = map(json.loads, (folder / "alignment" / "log.jsonl").read_text().splitlines())
+        logs.append([(row["step"], row["loss"]) for row in rows])
+        before, after = (load_weights(folder / stage / "final") for stage in ("stage2", "alignment"))
+        assert all(torch.equal(after[weight], before[weight]) for weight in before)
+        assert {weight.partition(".")[0] for weight in after.keys() - before.keys()} == {"alignment"}
+    assert [step for step, _ in logs[0]] == list(range(1, 7))
+    assert logs[1] == logs[0]

@@ -17,6 +17,7 @@ class FixedModel(torch.nn.Module):
     def __init__(self, logits: torch.Tensor) -> None:
         super().__init__()
         self.embedding = torch.eye(logits.shape[-1])
+        self.vocabulary_bias = None
         self.logits = logits
         self.output = None
 
@@ -39,7 +40,7 @@ def test_alpha_and_beta_by_a_hand_computed_case(make_batch):
     assert float(loss) == pytest.approx(0.9 * expected_likelihood - 0.1 * mean * (0.8 + 0.2), abs=1e-6)
 
 
-@pytest.mark.parametrize("variant", ["paper", "released", "copy"])
+@pytest.mark.parametrize("variant", ["paper", "released", "copy", "pointer"])
 def test_padding_does_not_change_the_loss(make_model, make_batch, variant):
     model = make_model(variant=variant)
     source, target = [[5, 6], [7, 8, 9, 10]], [[11, 12, 13], [14]]
@@ -55,11 +56,13 @@ def test_padding_does_not_change_the_loss(make_model, make_batch, variant):
     assert losses[2] == pytest.approx(losses[0], rel=1e-5)
 
 
-def test_score_reference_is_log_softmax():
+@pytest.mark.parametrize("biased", [False, True])
+def test_score_reference_is_log_softmax(biased):
     torch.manual_seed(0)
     states, embedding, target = torch.randn(2, 3, 8), torch.randn(20, 8), torch.randint(0, 20, (2, 3))
-    at_reference, mean = score_reference(states, embedding, target)
-    logs = (states @ embedding.T).log_softmax(dim=-1)
+    bias = torch.randn(20) if biased else None
+    at_reference, mean = score_reference(states, embedding, target, bias)
+    logs = (states @ embedding.T + (0 if bias is None else bias)).log_softmax(dim=-1)
     torch.testing.assert_close(at_reference, logs.gather(2, target[:, :, None])[:, :, 0])
     torch.testing.assert_close(mean, logs.mean(dim=-1))
 
@@ -74,7 +77,7 @@ def test_smoothing_does_not_touch_the_constraint_mixture(make_model, make_batch)
     assert float(objective(batch)[1]) != pytest.approx(float(objective(plain)[1]), rel=1e-3)
 
 
-@pytest.mark.parametrize("variant", ["paper", "released", "copy"])
+@pytest.mark.parametrize("variant", ["paper", "released", "copy", "pointer"])
 def test_shapes_that_change_compile_nothing_anew(make_model, make_batch, variant):
     """The first batch is full of sizes that are equal by chance, also to the model's; the later ones are not."""
     torch.compiler.reset()

@@ -104,6 +104,27 @@ def code_switch_tokens(
     return RaggedArray(ids[:total].copy(), offsets), RaggedArray(moved, np.asarray(phrases.offsets))
 
 
+def replace_source_tokens(
+    source: RaggedArray, target: RaggedArray, phrases: RaggedArray, marks: WordMarks
+) -> tuple[RaggedArray, RaggedArray]:
+    """New source ids and new phrases of a batch of sentences: every constraint stands in the place of its source.
+
+    That is code-switching of all constraints, seen from the other side. Arguments as in `code_switch_tokens`.
+    """
+    rows, offsets = np.arange(len(source)), np.asarray(phrases.offsets)
+    turned = RaggedArray(_other_way_round(phrases.values), offsets)
+    replaced, moved = code_switch_tokens(target, source, turned, rows, seed=0, epoch=0, probability=1.0, marks=marks)
+    return replaced, RaggedArray(_other_way_round(moved.values), offsets)
+
+
+def _other_way_round(phrases: Array) -> Array:
+    """Source and target of PHRASEs change their names."""
+    turned = np.array(phrases)
+    for field in ("start", "tokens"):
+        turned[f"source_{field}"], turned[f"target_{field}"] = phrases[f"target_{field}"], phrases[f"source_{field}"]
+    return turned
+
+
 @numba.njit(nogil=True, cache=True)
 def _switches(seed: np.uint64, epoch: int, row: int, probability: float, switched: Array) -> None:
     state = stream(seed, epoch, row, PURPOSE)

@@ -20,7 +20,7 @@ from termweave.storage import Array
 WIDTH_MULTIPLE = 8  # widths are rounded up to this: few distinct shapes, and what matrix units and masks like
 FLAT_MULTIPLE = 64  # the same for the number of flat constraint tokens
 
-Record = TypeVar("Record", "ConstraintSide", "Batch")
+Record = TypeVar("Record", "ConstraintSide", "TokenLinks", "Batch")
 
 
 @dataclass(frozen=True)
@@ -69,6 +69,17 @@ class ConstraintTensors:
 
 
 @dataclass(frozen=True)
+class TokenLinks:
+    """Which source tokens the target tokens of a batch translate; (links,) each, filled up with links of no share."""
+
+    places: Tensor  # index into (batch · target width · source width)
+    shares: Tensor  # those of a target token sum to 1
+
+    def map(self, function: Callable[[Tensor], Tensor]) -> TokenLinks:
+        return _mapped(self, function)
+
+
+@dataclass(frozen=True)
 class Batch:
     """Sentences for one training step. Shapes: source (batch, source width), the others (batch, target width)."""
 
@@ -78,11 +89,13 @@ class Batch:
     weights: Tensor  # loss weights: alpha inside constraints, beta elsewhere, 0 on padding
     constraints: ConstraintTensors | None
     tokens: int  # target tokens that are not padding
-    weight: float  # sum of `weights`
+    weight: float  # sum of `weights`; with links, how many target tokens have any
+    links: TokenLinks | None = None  # only where the alignment module is trained
 
     def map(self, function: Callable[[Tensor], Tensor]) -> Batch:
         constraints = None if self.constraints is None else self.constraints.map(function)
-        return replace(_mapped(self, function), constraints=constraints)
+        links = None if self.links is None else self.links.map(function)
+        return replace(_mapped(self, function), constraints=constraints, links=links)
 
     def to(self, device: torch.device) -> Batch:
         return self.map(lambda tensor: tensor.to(device, non_blocking=True))

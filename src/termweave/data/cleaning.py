@@ -37,6 +37,7 @@ class RawPair(NamedTuple):
     source: str
     target: str
     links: tuple[tuple[int, int], ...] | None = None
+    repeat: int = 1  # how often it stands in an epoch
 
 
 class CleanPair(NamedTuple):
@@ -47,6 +48,7 @@ class CleanPair(NamedTuple):
     source_spans: tuple[Span, ...] = ()
     target_spans: tuple[Span, ...] = ()
     links: tuple[tuple[int, int], ...] | None = None
+    repeat: int = 1
 
 
 @dataclass(frozen=True)
@@ -75,10 +77,10 @@ def clean_chunk(rules: CleaningRules, pairs: list[RawPair]) -> CleanChunk:
 
 def _clean_pair(raw: RawPair, rules: CleaningRules) -> CleanPair:
     if raw.links is None:
-        return CleanPair(normalise(raw.source), normalise(raw.target))
+        return CleanPair(normalise(raw.source), normalise(raw.target), repeat=raw.repeat)
     source, source_spans = _join(raw.source, rules.source_language)
     target, target_spans = _join(raw.target, rules.target_language)
-    return CleanPair(source, target, source_spans, target_spans, raw.links)
+    return CleanPair(source, target, source_spans, target_spans, raw.links, raw.repeat)
 
 
 def _join(line: str, language: str) -> tuple[str, tuple[Span, ...]]:

@@ -9,7 +9,8 @@ from termweave.constraints.phrases import PHRASE
 from termweave.data.folder import ID, RECORD, SIDES, TOKENIZER, PairFolder, ragged_files, reverse
 from termweave.errors import DataError
 from termweave.storage import RaggedArray, read_json
-from termweave.text.subwords import Subwords
+from termweave.text.marian_vocabulary import load_vocabulary
+from termweave.text.vocabulary import Vocabulary
 
 
 @dataclass(frozen=True)
@@ -31,7 +32,7 @@ class PreparedCorpus:
     """All directions, and the vocabulary their ids belong to."""
 
     folder: Path
-    subwords: Subwords
+    subwords: Vocabulary
     directions: tuple[DirectionData, ...]
 
     @classmethod
@@ -50,17 +51,14 @@ class PreparedCorpus:
                 f"{folder} is not fully prepared (steps done: {reached}); run `termweave prepare` again, it goes on "
                 "where it stopped"
             )
-        subwords = Subwords.load(folder / TOKENIZER)
+        subwords = load_vocabulary(folder / TOKENIZER)
         directions = tuple(
-            _open_direction(folder, name, pairs, "phrases" in done, subwords if len(names) > 1 else None)
-            for name in names
+            _open_direction(folder, name, pairs, "phrases" in done, subwords.lead(name, names)) for name in names
         )
         return cls(folder, subwords, directions)
 
 
-def _open_direction(
-    root: Path, name: str, pairs: list[str], with_phrases: bool, tagged: Subwords | None
-) -> DirectionData:
+def _open_direction(root: Path, name: str, pairs: list[str], with_phrases: bool, tag: int | None) -> DirectionData:
     """A direction reads its pair folder forwards or backwards."""
     folder = PairFolder(root, name if name in pairs else reverse(name))
     source, target = (RaggedArray.open(folder.ids(side), ID) for side in (SIDES if name in pairs else SIDES[::-1]))
@@ -69,5 +67,4 @@ def _open_direction(
         phrases = RaggedArray.open(folder.phrases(name), PHRASE)
     if len(source) != len(target) or (phrases is not None and len(phrases) != len(source)):
         raise DataError(f"{folder.path}: the files do not belong together; run `termweave prepare` again")
-    tag = tagged.tag(name.split("-")[1]) if tagged else None
     return DirectionData(name, source, target, phrases, tag)

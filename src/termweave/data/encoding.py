@@ -16,8 +16,9 @@ import numpy as np
 
 from termweave.data.folder import CONTENT, ID, PUNCTUATION, STRADDLED, WORD_SPAN
 from termweave.storage import Array
+from termweave.text.marian_vocabulary import load_vocabulary
 from termweave.text.stopwords import is_content, is_punctuation
-from termweave.text.subwords import Subwords
+from termweave.text.vocabulary import TextEncoder, Vocabulary
 from termweave.text.words import Span, split_words
 
 _REMEMBERED = 200_000  # parts of text whose words, and words whose kind, a process keeps in mind from chunk to chunk
@@ -62,42 +63,42 @@ class EncodedChunk:
 
 def encode_chunk(rules: EncodingRules, pairs: list[TextPair]) -> EncodedChunk:
     """Encode a chunk, without the pairs of which a side has too many tokens."""
-    subwords = _load(rules.tokenizer)
+    encoders = [_load(rules.tokenizer).encoder(language) for language in rules.languages]
     if any(pair.source_spans is not None for pair in pairs):
-        return _encode_literally(rules, subwords, pairs)
+        return _encode_literally(rules, encoders, pairs)
     divided = [_divide([pair.source for pair in pairs]), _divide([pair.target for pair in pairs])]
     kept = np.ones(len(pairs), dtype=bool)
-    for parts in divided:
-        lengths = np.array([len(row) for row in subwords.encode_batch(parts.distinct)], dtype=np.int64)
+    for parts, encoder in zip(divided, encoders, strict=True):
+        lengths = np.array([len(row) for row in encoder.encode_batch(parts.distinct)], dtype=np.int64)
         kept &= parts.sums(lengths[parts.numbers]) <= rules.max_tokens
     sides = []
-    for parts, language in zip(divided, rules.languages, strict=True):
+    for parts, encoder, language in zip(divided, encoders, rules.languages, strict=True):
         used = parts if kept.all() else parts.keep(kept)
         spans = [_split_part(part, language) for part in used.distinct]
-        rows = subwords.encode_batch(used.distinct)
-        sides.append(_put_together(_encode_words(subwords, used.distinct, spans, rows, language), used))
+        rows = encoder.encode_batch(used.distinct)
+        sides.append(_put_together(_encode_words(encoder, used.distinct, spans, rows, language), used))
     return EncodedChunk((sides[0], sides[1]), kept)
 
 
-def _encode_literally(rules: EncodingRules, subwords: Subwords, pairs: list[TextPair]) -> EncodedChunk:
+def _encode_literally(rules: EncodingRules, encoders: list[TextEncoder], pairs: list[TextPair]) -> EncodedChunk:
     """The way for text that brings its own tokens: every word of every sentence is looked at."""
     texts = [[pair.source for pair in pairs], [pair.target for pair in pairs]]
     given = [[pair.source_spans for pair in pairs], [pair.target_spans for pair in pairs]]
-    rows = [subwords.encode_batch(side) for side in texts]
+    rows = [encoder.encode_batch(side) for encoder, side in zip(encoders, texts, strict=True)]
     kept = np.array([max(map(len, pair)) <= rules.max_tokens for pair in zip(*rows, strict=True)], dtype=bool)
     chosen = np.flatnonzero(kept).tolist()
     sides = []
     for side, language in enumerate(rules.languages):
         spans = [given[side][row] or split_words(texts[side][row], language) for row in chosen]
         ids = [rows[side][row] for row in chosen]
-        sides.append(_encode_words(subwords, [texts[side][row] for row in chosen], spans, ids, language))
+        sides.append(_encode_words(encoders[side], [texts[side][row] for row in chosen], spans, ids, language))
     return EncodedChunk((sides[0], sides[1]), kept)
 
 
 @functools.lru_cache(maxsize=1)
-def _load(path: Path) -> Subwords:
+def _load(path: Path) -> Vocabulary:
     """Once per process, not once per chunk."""
-    return Subwords.load(path)
+    return load_vocabulary(path)
 
 
 @dataclass(frozen=True)
@@ -132,7 +133,7 @@ def _divide(texts: list[str]) -> _Parts:
 
 
 def _encode_words(
-    subwords: Subwords, texts: list[str], spans: Sequence[Sequence[Span]], rows: list[list[int]], language: str
+    encoder: TextEncoder, texts: list[str], spans: Sequence[Sequence[Span]], rows: list[list[int]], language: str
 ) -> EncodedSide:
     """Texts, their words and their ids (`rows`) as arrays."""
     table = _WordTable(language)
@@ -144,9 +145,7 @@ def _encode_words(
     word_lengths = np.array([len(row) for row in spans], dtype=np.int64)
     flat_spans = np.fromiter(chain.from_iterable(chain.from_iterable(spans)), dtype=np.int64).reshape(-1, 2)
     places = np.zeros(len(forms), dtype=WORD_SPAN)
-    places["token_start"], places["token_end"] = locate_words(
-        subwords, texts, ids, id_lengths, flat_spans, word_lengths
-    )
+    places["token_start"], places["token_end"] = locate_words(encoder, texts, ids, id_lengths, flat_spans, word_lengths)
     places["flags"] = np.array(table.flags, dtype=np.uint8)[forms]
     words = np.array(table.folded, dtype=np.int32)[forms]
     return EncodedSide(ids, id_lengths, words, word_lengths, list(table.vocabulary), places)
@@ -212,17 +211,17 @@ def _word_flags(form: str, language: str) -> int:
 
 
 def locate_words(
-    subwords: Subwords, texts: list[str], ids: Array, id_lengths: Array, word_spans: Array, word_lengths: Array
+    encoder: TextEncoder, texts: list[str], ids: Array, id_lengths: Array, word_spans: Array, word_lengths: Array
 ) -> tuple[Array, Array]:
     """First token and one past the last token of every word, within its sentence.
 
-    Each text is written with the space SentencePiece puts before it; then the lengths of the pieces in bytes add up to
-    the places of all tokens. The space before a word belongs to the word's first token, or is that token itself.
-    An edge inside a token is STRADDLED.
+    Each text is written with the space SentencePiece puts before it; then the lengths of the tokens in bytes add up to
+    the places of all of them. A token without length goes with the one before it. The space before a word belongs to
+    the word's first token, or is that token itself. An edge inside a token is STRADDLED.
     """
     data = np.frombuffer("".join(f" {text}" for text in texts).encode(), dtype=np.uint8)
     token_bytes = np.zeros(len(ids) + 1, dtype=np.int64)
-    np.cumsum(subwords.byte_lengths[ids], out=token_bytes[1:])
+    np.cumsum(encoder.token_bytes(texts, ids), out=token_bytes[1:])
     if token_bytes[-1] != len(data):
         raise ValueError("these ids are not the encodings of these texts")
     token_at = np.full(len(data) + 1, -1, dtype=np.int64)  # byte → token that begins there

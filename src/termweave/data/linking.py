@@ -34,9 +34,9 @@ def read_linked_corpus(planned: PlannedCorpus, folder: PairFolder) -> Iterator[R
             row: list[tuple[int, int]] = links[count - 1].tolist()
             _check_row(row, source, target, f"{corpus.links}, line {count}")
             if planned.swapped:
-                yield RawPair(target, source, tuple(sorted((second, first) for first, second in row)))
+                yield RawPair(target, source, tuple(sorted((second, first) for first, second in row)), corpus.repeat)
             else:
-                yield RawPair(source, target, tuple(row))
+                yield RawPair(source, target, tuple(row), corpus.repeat)
         if count != len(links):
             raise DataError(f"{corpus.links} has {len(links):,} lines, but {corpus.source} has more or fewer")
 

@@ -42,6 +42,7 @@ from termweave.data.readers import read_lines, read_tmx, read_together
 from termweave.errors import ConfigError, DataError
 from termweave.progress import progress_bar
 from termweave.storage import Array, RaggedArray, RaggedWriter, atomic_path, write_text
+from termweave.text.marian_vocabulary import load_vocabulary
 from termweave.text.subwords import Subwords
 
 Counts = dict[str, dict[str, int]]  # name of the pair folder, or "all" → what was counted → how many
@@ -70,10 +71,13 @@ def _clean_folder(plan: Plan, pair: PairPlan, keys: frozenset[int]) -> dict[str,
         texts = [_open_text(stack, pair.folder.text(side)) for side in SIDES]
         given = _GivenWriters(stack, pair.folder) if pair.brings_links else None
         for chunk in chunks:
-            texts[0].writelines(f"{kept.source}\n" for kept in chunk.pairs)
-            texts[1].writelines(f"{kept.target}\n" for kept in chunk.pairs)
+            pairs = [kept for kept in chunk.pairs for _ in range(kept.repeat)]
+            texts[0].writelines(f"{kept.source}\n" for kept in pairs)
+            texts[1].writelines(f"{kept.target}\n" for kept in pairs)
             if given:
-                given.extend(chunk.pairs)
+                given.extend(pairs)
+            if len(pairs) > len(chunk.pairs):
+                counts["repeated"] = counts.get("repeated", 0) + len(pairs) - len(chunk.pairs)
             for reason, number in chunk.rejected.items():
                 counts[reason] += number
             counts["kept"] += len(chunk.pairs)
@@ -112,25 +116,26 @@ def _read_corpus(planned: PlannedCorpus, folder: PairFolder) -> Iterator[RawPair
     corpus = planned.corpus
     if corpus.tmx:
         for pair in read_tmx(Path(corpus.tmx), *folder.languages):
-            yield RawPair(*pair)
+            yield RawPair(*pair, repeat=corpus.repeat)
     elif corpus.links:
         yield from read_linked_corpus(planned, folder)
     else:
         order = (corpus.target, corpus.source) if planned.swapped else (corpus.source, corpus.target)
         for source, target in read_together(*map(Path, order)):
-            yield RawPair(source, target)
+            yield RawPair(source, target, repeat=corpus.repeat)
 
 
 def subwords(plan: Plan) -> Counts:
     """Learn the vocabulary from a sample of the cleaned text, or take the one that is named."""
     settings = plan.config.subwords
     if settings.model:
-        vocabulary = Subwords.load(Path(settings.model))
-        missing = [language for language in plan.languages if language not in vocabulary.tags]
-        if missing:
-            raise ConfigError(f"subwords.model: {settings.model} has no tag for {', '.join(missing)}")
-        vocabulary.save(plan.tokenizer)
-        return {"all": {"pieces": vocabulary.size}}
+        existing = load_vocabulary(Path(settings.model))
+        try:
+            existing.require_directions(plan.config.data.directions)
+        except ConfigError as error:
+            raise ConfigError(f"subwords.model: {settings.model}: {error}") from None
+        existing.save(plan.tokenizer)
+        return {"all": {"pieces": existing.size}}
     sentences = _Counter(_sample_text(plan, settings.sample))
     vocabulary = Subwords.train(
         sentences,

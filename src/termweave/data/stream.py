@@ -16,23 +16,24 @@ from dataclasses import dataclass
 import numpy as np
 
 from termweave.config import SamplingConfig
-from termweave.constraints.code_switching import WordMarks, code_switch_tokens
+from termweave.constraints.code_switching import WordMarks, code_switch_tokens, replace_source_tokens
 from termweave.constraints.sampling import sample_constraints
 from termweave.data.batches import WIDTH_MULTIPLE, Batch
 from termweave.data.corpus import DirectionData
 from termweave.data.layout import Drawn, Markers, Rows, gather, lay_out, rows_of
 from termweave.errors import DataError
 from termweave.storage import Array, RaggedArray
-from termweave.text.subwords import Subwords
+from termweave.text.vocabulary import Vocabulary
 
 
 @dataclass(frozen=True)
 class Weighting:
-    """Loss weights of target tokens, and whether constraints are sampled at all."""
+    """Loss weights of target tokens, whether constraints are sampled at all, and whether they replace their source."""
 
     alpha: float = 1.0  # inside constraints
     beta: float = 1.0  # elsewhere
     constraints: bool = False
+    replace: bool = False  # constraints stand in the source, in the place of what they translate
 
 
 @dataclass(frozen=True)
@@ -76,7 +77,7 @@ class BatchStream:
     def __init__(
         self,
         directions: Sequence[DirectionData],
-        subwords: Subwords,
+        subwords: Vocabulary,
         *,
         batch_tokens: int,
         seed: int,
@@ -153,9 +154,16 @@ class BatchStream:
             )
             if self.sampling.code_switch:
                 source, target, drawn = self._switch(source, target, drawn, epoch)
+            if self.weighting.replace:
+                source, drawn = self._replace(source, target, drawn)
         markers = Markers(self.subwords.pad, self.subwords.bos, self.subwords.eos, direction.tag)
         alpha, beta = self.weighting.alpha, self.weighting.beta
         return lay_out(source, target, markers, drawn=drawn, alpha=alpha, beta=beta, pinned=pinned)
+
+    def _replace(self, source: Rows, target: Rows, drawn: Drawn) -> tuple[Rows, Drawn]:
+        """Constraints take the place of their sources."""
+        replaced, phrases = replace_source_tokens(gather(source), gather(target), _ragged(drawn), self.marks)
+        return rows_of(replaced), Drawn(phrases.values, drawn.counts)
 
     def _switch(self, source: Rows, target: Rows, drawn: Drawn, epoch: int) -> tuple[Rows, Rows, Drawn]:
         """Code-switching: some target constraints become their source, in the reference too."""
@@ -163,7 +171,7 @@ class BatchStream:
         switched, phrases = code_switch_tokens(
             own_source,
             gather(target),
-            RaggedArray(drawn.phrases, np.concatenate([[0], np.cumsum(drawn.counts)])),
+            _ragged(drawn),
             source[2],
             self.seed,
             epoch,
@@ -171,6 +179,10 @@ class BatchStream:
             self.marks,
         )
         return rows_of(own_source), rows_of(switched), Drawn(phrases.values, drawn.counts)
+
+
+def _ragged(drawn: Drawn) -> RaggedArray:
+    return RaggedArray(drawn.phrases, np.concatenate([[0], np.cumsum(drawn.counts)]))
 
 
 def _hand_over(item: Batch | BaseException, built: queue.Queue[Batch | BaseException], stop: threading.Event) -> bool:

@@ -94,15 +94,29 @@ class Automaton:
         return replace(self, **changed)
 
     def to(self, device: torch.device) -> Automaton:
-        moved = self.map(lambda table: table.to(device, non_blocking=True))
+        """Tables that share their memory, as those of `compile_automaton` do, are moved in one piece."""
+        pieces: dict[int, torch.UntypedStorage] = {}
+
+        def move(table: Tensor) -> Tensor:
+            own = table.untyped_storage()
+            if own.data_ptr() not in pieces:
+                memory = torch.empty(0, dtype=torch.uint8, device=table.device).set_(own)
+                pieces[own.data_ptr()] = memory.to(device).untyped_storage()
+            moved = torch.empty(0, dtype=table.dtype, device=device)
+            return moved.set_(pieces[own.data_ptr()], table.storage_offset(), table.shape, table.stride())
+
         return replace(
-            moved,
-            inner_start=self.inner_start.to(device),
-            vocabulary_open_end=self.vocabulary_open_end.to(device),
+            self.map(move),
+            inner_start=move(self.inner_start),
+            vocabulary_open_end=move(self.vocabulary_open_end),
         )
 
     def select(self, rows: Tensor) -> Automaton:
         return self.map(lambda table: table[rows])
+
+    @property
+    def closes_more_than_ends(self) -> bool:
+        return self.forbids or self.never is not None
 
     @property
     def total(self) -> Tensor:

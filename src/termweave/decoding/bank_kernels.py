@@ -1,8 +1,9 @@
 """Bank allocation on a GPU, as two kernels instead of some hundred and forty small operations.
 
 `vdba.py` says what is to be done, in tensor operations that run anywhere; this does the same, number for number, with a
-sentence to each program: its candidates lie side by side in the program's registers, and where the tensors sort, ranks
-are counted by comparing each candidate with every other. Needs Triton, which CUDA builds of torch bring along.
+sentence to each program: its candidates lie side by side in the program's registers, and where the tensors sort, those
+that are kept are found one after the other. All sizes but the number of lanes are ordinary arguments, so that whatever
+the constraints are, the kernels are compiled once. Needs Triton, which CUDA builds of torch bring along.
 """
 
 from __future__ import annotations
@@ -16,8 +17,12 @@ from torch import Tensor
 
 from termweave.accelerators import laid_out
 from termweave.decoding.automaton import Automaton
+from termweave.decoding.selection_kernels import sortable
 
-MOST_LANES = 256  # candidates of a sentence; beyond that, comparing all with all takes too many registers
+LANES, MOST_LANES = 256, 1024  # candidates of a sentence: mostly, and at most
+FAR = tl.constexpr(2**24)  # more tokens than are ever missing
+LOWEST, LOWEST_KEY = tl.constexpr(-(2**30)), tl.constexpr(-(2**63))
+SIZES = ("vocabulary", "end", "count", "listed", "beam", "columns", "node_count", "phrases", "bit_count")
 
 
 class Chosen(NamedTuple):
@@ -41,32 +46,26 @@ def _closed(node, bits, ordered, completes, lowest):
 
 
 @triton.jit
-def _missing_by(node, bits, ordered, gains, phrase_bits, bit_length, phrases, bit_count):
-    """`Automaton._missing`."""
-    missing = tl.zeros_like(bits)
-    for bit in range(bit_count):
-        missing += (1 - ((bits >> bit) & 1)) * tl.load(bit_length + bit)
-    open_bits = tl.where(ordered != 0, bits + 1, ~bits)
-    saved = tl.zeros_like(bits)
-    for phrase in range(phrases):
-        wanted = (open_bits & tl.load(phrase_bits + phrase)) != 0
-        gain = tl.load(gains + node * phrases + phrase)
-        saved = tl.maximum(saved, tl.where(wanted, gain, 0))
-    return missing - saved
-
-
-@triton.jit
 def _missing(node, bits, closed, ordered, forbidden, gains, inner_gains, phrase_bits, bit_length, phrases, bit_count):
     """`Automaton.missing`; closed: the bits if the word ended here."""
-    new_word = _missing_by(node, closed, ordered, gains, phrase_bits, bit_length, phrases, bit_count)
-    same_word = _missing_by(node, bits, ordered, inner_gains, phrase_bits, bit_length, phrases, bit_count)
-    return tl.minimum(new_word, same_word) + tl.load(forbidden + node).to(tl.int64)
+    new_word, same_word = tl.zeros_like(bits), tl.zeros_like(bits)
+    for bit in range(bit_count):
+        length = tl.load(bit_length + bit)
+        new_word += (1 - ((closed >> bit) & 1)) * length
+        same_word += (1 - ((bits >> bit) & 1)) * length
+    new_open, same_open = tl.where(ordered != 0, closed + 1, ~closed), tl.where(ordered != 0, bits + 1, ~bits)
+    new_saved, same_saved = tl.zeros_like(bits), tl.zeros_like(bits)
+    for phrase in range(phrases):
+        own, at = tl.load(phrase_bits + phrase), node * phrases + phrase
+        new_saved = tl.maximum(new_saved, tl.where((new_open & own) != 0, tl.load(gains + at), 0))
+        same_saved = tl.maximum(same_saved, tl.where((same_open & own) != 0, tl.load(inner_gains + at), 0))
+    return tl.minimum(new_word - new_saved, same_word - same_saved) + tl.load(forbidden + node).to(tl.int64)
 
 
 @triton.jit
 def _candidates(
     lane, is_best, is_own, is_column, best_scores, best_parents, best_tokens, own_scores, own_tokens, tokens, values,
-    base, vocabulary, end, listed, beam, columns,
+    so_far, offset, vocabulary, end, listed, beam, columns,
 ):  # fmt: skip
     """`vdba._all_candidates`: the three kinds, side by side; what stands there twice is possible once."""
     own = lane - listed
@@ -83,7 +82,7 @@ def _candidates(
     score = tl.load(best_scores + lane, mask=is_best, other=float("-inf"))
     score = tl.where(is_own, tl.load(own_scores + own, mask=is_own, other=float("-inf")), score)
     value = tl.load(values + parent * vocabulary + token, mask=is_column, other=float("-inf"))
-    score = tl.where(is_column, value + tl.load(base + parent), score)
+    score = tl.where(is_column, value + (tl.load(so_far + parent) + tl.load(offset + parent)), score)
     for index in range(listed):
         again = (token == tl.load(best_tokens + index)) & (parent == tl.load(best_parents + index))
         possible = possible & ~(is_own & again)
@@ -94,26 +93,27 @@ def _candidates(
 
 
 @triton.jit
-def _positions(score, bank, is_lane, lane, lanes: tl.constexpr, aware: tl.constexpr):
-    """`vdba.allocate` or `vdba.climb`: the place each candidate gets, by counting those before it."""
-    higher = (score[None, :] > score[:, None]) | ((score[None, :] == score[:, None]) & (lane[None, :] < lane[:, None]))
-    higher = higher & is_lane[None, :]
+def _next(is_open, key, bank, cursor, aware: tl.constexpr):
+    """Who is next in `vdba.allocate` or `vdba.climb`: whether there is anyone, who, and the cursor behind it.
+
+    cursor: the bank that was served last, or to climb, the fullest so far.
+    """
+    # To climb, who is ahead of all that score better comes before the others; else banks go round.
+    turn = (bank > cursor).to(tl.int32) if aware else tl.where(bank < cursor, bank, bank - FAR)
+    first = tl.max(tl.where(is_open, turn, LOWEST), axis=0)
+    is_open = is_open & (turn == first)
+    best = tl.max(tl.where(is_open, key, LOWEST_KEY), axis=0)
+    is_next = is_open & (key == best)
+    served = tl.max(tl.where(is_next, bank, LOWEST), axis=0)
     if aware:
-        behind = tl.sum((higher & (bank[None, :] >= bank[:, None])).to(tl.int32), axis=1)
-        turn = ((behind > 0) | (score == float("-inf"))).to(tl.int32)
-        before = higher
-    else:
-        inside = (bank[None, :] == bank[:, None]) & higher
-        turn = tl.sum(inside.to(tl.int32), axis=1)
-        turn = tl.where(score == float("-inf"), lanes, turn)
-        before = inside | (bank[None, :] > bank[:, None])
-    earlier = (turn[None, :] < turn[:, None]) | ((turn[None, :] == turn[:, None]) & before)
-    return tl.sum((earlier & is_lane[None, :]).to(tl.int32), axis=1)
+        served = tl.maximum(served, cursor)
+    return first > LOWEST, is_next, served
 
 
-@triton.jit
+@triton.jit(do_not_specialize=SIZES)
 def _choose(
-    best_scores, best_parents, best_tokens, own_scores, own_tokens, values, base, wished, nodes, bits, room,
+    best_scores, best_parents, best_tokens, own_scores, own_tokens, values, so_far, offset, wished, nodes, bits, limits,
+    position,
     tokens, next_node, open_end, completes, lowest, forbidden, gains, inner_gains, phrase_bits, bit_length,
     all_ordered, inner_start, vocabulary_open_end,
     out_scores, out_parents, out_tokens, out_nodes, out_bits,
@@ -130,7 +130,8 @@ def _choose(
     parent, token, score, possible, column = _candidates(
         lane, is_best, is_own, is_column, best_scores + row * listed, best_parents + row * listed,
         best_tokens + row * listed, own_scores + hypotheses, own_tokens + hypotheses, tokens + row * columns,
-        values + hypotheses * vocabulary, base + hypotheses, vocabulary, end, listed, beam, columns,
+        values + hypotheses * vocabulary, so_far + hypotheses, offset + hypotheses, vocabulary, end, listed, beam,
+        columns,
     )  # fmt: skip
 
     # `vdba._follow`: where they lead, what is missing then, and which of them must not be.
@@ -156,23 +157,28 @@ def _choose(
     )  # fmt: skip
     is_end = token == end
     missing = tl.where(is_end, 0, missing)
-    ending = tl.load(wished + hypotheses + parent) + tl.load(base + hypotheses + parent)
-    wants_end = ending > tl.load(own_scores + hypotheses + parent)
-    possible = possible & (is_end | ~banned) & (missing <= tl.load(room + row)) & ~(wants_end & (missing >= before))
+    base = tl.load(so_far + hypotheses + parent) + tl.load(offset + hypotheses + parent)
+    wants_end = tl.load(wished + hypotheses + parent) + base > tl.load(own_scores + hypotheses + parent)
+    room = tl.load(limits + row) - tl.load(position)
+    possible = possible & (is_end | ~banned) & (missing <= room) & ~(wants_end & (missing >= before))
 
-    score = tl.where(possible, score, float("-inf"))
-    is_lane = is_best | is_own | is_column
-    position = _positions(score, -missing, is_lane, lane, lanes, aware)
-    kept = is_lane & (position < count)
-    to = row * count + position
-    tl.store(out_scores + to, score, mask=kept)
-    tl.store(out_parents + to, parent, mask=kept)
-    tl.store(out_tokens + to, token, mask=kept)
-    tl.store(out_nodes + to, after_node, mask=kept)
-    tl.store(out_bits + to, after_bits, mask=kept)
+    # Which of the impossible ones fill up what is missing does not matter; the first is as good as any.
+    is_open = (is_best | is_own | is_column) & possible & (score > float("-inf"))
+    key, bank = sortable(score, lane), -missing.to(tl.int32)
+    cursor = LOWEST if aware else FAR
+    for step in range(count):
+        exists, is_next, cursor = _next(is_open, key, bank, cursor, aware)
+        is_open = is_open & ~is_next
+        kept = tl.where(exists, is_next, lane == 0)
+        to = row * count + step + lane * 0
+        tl.store(out_scores + to, tl.where(exists, score, float("-inf")), mask=kept)
+        tl.store(out_parents + to, parent, mask=kept)
+        tl.store(out_tokens + to, token, mask=kept)
+        tl.store(out_nodes + to, after_node, mask=kept)
+        tl.store(out_bits + to, after_bits, mask=kept)
 
 
-@triton.jit
+@triton.jit(do_not_specialize=("vocabulary", "end", "beam", "node_count"))
 def _close(
     values, nodes, bits, completes, lowest, forbidden, everything, all_ordered, wished, vocabulary, end, beam,
     node_count, lanes: tl.constexpr,
@@ -194,12 +200,12 @@ def _close(
 
 
 def lane_count(listed: int, beam: int, columns: int) -> int:
-    """How many candidates a sentence has, rounded up as registers come."""
-    return int(triton.next_power_of_2(listed + beam + beam * (columns + 1)))
+    """Room for the candidates of a sentence; one of two sizes, for each is compiled anew."""
+    return LANES if listed + beam + beam * (columns + 1) <= LANES else MOST_LANES
 
 
 def can_choose(listed: int, beam: int, automaton: Automaton) -> bool:
-    return lane_count(listed, beam, automaton.tokens.shape[1]) <= MOST_LANES
+    return listed + beam + beam * (automaton.tokens.shape[1] + 1) <= MOST_LANES
 
 
 def choose(
@@ -208,9 +214,11 @@ def choose(
     best: tuple[Tensor, Tensor, Tensor],  # scores, parents and tokens of the sentence's best
     own_best: tuple[Tensor, Tensor],  # scores and tokens of each hypothesis' own
     values: Tensor,
-    base: Tensor,
+    so_far: Tensor,
+    offset: Tensor,
     wished: Tensor,
-    room: Tensor,
+    limits: Tensor,
+    length: Tensor,
     end: int,
     count: int,
     aware: bool,
@@ -218,10 +226,10 @@ def choose(
     """The same as `vdba.choose_by_bank`."""
     batch, beam, vocabulary = values.shape
     listed, (_, node_count, width) = best[0].shape[1], automaton.next_node.shape
-    integers = [torch.zeros(batch, count, dtype=torch.long, device=values.device) for _ in range(4)]
-    chosen = Chosen(torch.full((batch, count), float("-inf"), device=values.device), *integers)
+    integers = [torch.empty(batch, count, dtype=torch.long, device=values.device) for _ in range(4)]
+    chosen = Chosen(torch.empty(batch, count, device=values.device), *integers)
     _choose[(batch,)](
-        *laid_out(*best, *own_best, values, base, wished, *place, room),
+        *laid_out(*best, *own_best, values, so_far, offset, wished, *place, limits, length),
         *laid_out(
             automaton.tokens, automaton.next_node, automaton.open_end, automaton.completes, automaton.lowest,
             automaton.forbidden, automaton.gains, automaton.inner_gains, automaton.phrase_bits, automaton.bit_length,

@@ -9,23 +9,25 @@ closed until everything is met; without one, or without constraints, this is pla
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Protocol
 
+import numpy as np
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from termweave.accelerators import has_kernels
+from termweave.data.batches import ConstraintTensors
 from termweave.decoding.automaton import Automaton
 from termweave.decoding.candidates import (
     IMPOSSIBLE,
     Candidates,
-    best_candidates,
-    best_of_each,
+    best_continuations,
     choose,
-    chunk_maxima,
     only_ending,
 )
+from termweave.decoding.cdalign import Guidance, Guide
 from termweave.decoding.vdba import Place, choose_by_bank, close_ends
 from termweave.model.cache import FixedCache, SelfAttentionCache
 from termweave.model.coverage import Progress
@@ -82,8 +84,10 @@ class BeamState:
     finished_logs: Tensor  # (batch, beam) log P
     memory: DecoderMemory
     never: Tensor  # tokens that are never produced
+    touched: Tensor  # (batch, n) the only tokens whose scores differ from the model's, as far as an automaton goes
     automaton: Automaton | None = None  # what the outputs must and must not contain
     place: Place | None = None  # where each hypothesis stands in it
+    guidance: Guidance | None = None  # which constraints are put where the alignment points to
 
     @property
     def length(self) -> Tensor:
@@ -102,6 +106,10 @@ class Steps(Protocol):
     @property
     def multiple(self) -> int:
         """The sizes of constraints' tables are multiples of this."""
+        ...
+
+    def encode(self, source: Tensor, constraints: ConstraintTensors | None) -> DecoderMemory:
+        """All the search needs of sentences (batch, length); it may lie where that of the next ones will lie."""
         ...
 
     def start_cache(self, batch: int, beam: int) -> SelfAttentionCache: ...
@@ -140,6 +148,9 @@ class PlainSteps:
     def leave(self) -> float:
         return LEAVE
 
+    def encode(self, source: Tensor, constraints: ConstraintTensors | None) -> DecoderMemory:
+        return self.model.decoder_memory(self.model.encode(source, constraints))
+
     def start_cache(self, batch: int, beam: int) -> SelfAttentionCache:
         return self.model.start_cache(batch, beam)
 
@@ -169,12 +180,14 @@ def beam_search(
     options: SearchOptions,
     automaton: Automaton | None = None,
     steps: Steps | None = None,
+    guide: Guide | None = None,
 ) -> list[list[Hypothesis]]:
     """The best hypotheses of each sentence, best first. limits: (batch,) longest output of each."""
     steps = steps or PlainSteps(model, marks, options)
     limits = limits.clamp(max=options.max_length)
     earliest = int(limits.min())  # no limit is reached before this step
     state = _start(memory, limits, marks, options, automaton, steps)
+    state.guidance = guide.start(state.newest.shape[1]) if guide else None
     if (size := steps.size(len(limits))) > len(limits):
         _select(state, _filled_up(torch.arange(len(limits), device=limits.device), size))
     state = steps.enter(state)
@@ -213,6 +226,8 @@ def _start(
     tokens = torch.full((batch, beam, width), marks.end, dtype=torch.long, device=device)
     tokens[:, :, 0] = marks.begin
     slots = memory.output.slots if memory.output else None
+    never = torch.tensor(marks.never, dtype=torch.long, device=device)
+    touched = F.pad(never, (0, 1), value=marks.end).expand(batch, -1)
     return BeamState(
         sentences=torch.arange(batch, device=device),
         limits=limits,
@@ -226,7 +241,8 @@ def _start(
         finished_scores=torch.full((batch, beam), IMPOSSIBLE, device=device),
         finished_logs=torch.full((batch, beam), IMPOSSIBLE, device=device),
         memory=memory,
-        never=torch.tensor(marks.never, dtype=torch.long, device=device),
+        never=never,
+        touched=torch.cat([touched, memory.output.tokens], dim=1) if memory.output else touched,
         automaton=automaton,
         place=Place.start(batch, first, device) if automaton else None,
     )
@@ -234,48 +250,64 @@ def _start(
 
 def extend(model: Transformer, state: BeamState) -> Scores:
     """The scores of what may follow each hypothesis."""
-    states = model.step(state.newest, state.cache, state.memory)
+    alignment = None
+    if state.guidance is None:
+        states = model.step(state.newest, state.cache, state.memory)
+    else:
+        states, alignment = model.step_aligned(state.newest, state.cache, state.memory)
     scores = model.scores(states, state.memory.output, state.progress)
     scores.values.index_fill_(2, state.never, IMPOSSIBLE)
+    if state.guidance is not None and alignment is not None:
+        closing = state.length > state.limits  # the step being taken is counted already
+        state.guidance, scores = state.guidance.impose(alignment, scores, closing)
     return scores
 
 
 def take_step(state: BeamState, scores: Scores, marks: Marks, options: SearchOptions, near_limit: bool) -> None:
     """What follows from the scores. near_limit: some sentence may have reached its limit."""
-    candidates, places = _candidates(state, scores, marks, options, near_limit)
+    candidates, places = _candidates(state, scores, marks, options)
+    if isinstance(state.cache, FixedCache) and state.guidance is None and has_kernels(state.scores.device):
+        from termweave.decoding import step_kernels
+
+        if step_kernels.can_finish(state):
+            step_kernels.finish(state, candidates, places, scores, marks.end, options)
+            return
+    if near_limit:
+        at_limit = state.length > state.limits  # the step being taken is counted already
+        ending = only_ending(scores, state.scores, marks.end, 2 * options.beam)
+        candidates = choose(at_limit, ending, candidates)
     _collect_finished(state, candidates, marks, options)
     _keep_best(state, candidates, places, marks)
     state.searching = state.searching & ~_done(state, options)
 
 
 def _candidates(
-    state: BeamState, scores: Scores, marks: Marks, options: SearchOptions, near_limit: bool
+    state: BeamState, scores: Scores, marks: Marks, options: SearchOptions
 ) -> tuple[Candidates, Place | None]:
     """The best 2 · beam continuations of each sentence: enough to keep `beam` of them even if all of them can end."""
     count = 2 * options.beam
-    wished = None
+    wished, places = None, None
     if state.automaton is not None and state.place is not None:
         wished = close_ends(state.automaton, state.place, scores.values, marks.end)
-    maxima = chunk_maxima(scores.values)
-    best, places = best_candidates(scores, state.scores, count, maxima), None
-    if state.automaton is not None and state.place is not None and wished is not None:
+        if state.automaton.closes_more_than_ends:
+            scores = replace(scores, maxima=None)
+    best, own_best = best_continuations(scores, state.scores, count, state.touched, each=wished is not None)
+    if state.automaton is not None and state.place is not None and wished is not None and own_best is not None:
         best, places = choose_by_bank(
             state.automaton,
             state.place,
             best,
-            best_of_each(scores, state.scores, maxima),
+            own_best,
             scores,
             state.scores,
             wished,
-            room=state.limits - state.length,
+            limits=state.limits,
+            length=state.length,
             end=marks.end,
             count=count,
             aware=options.aware,
         )
-    if not near_limit:
-        return best, places
-    at_limit = state.length > state.limits  # the step being taken is counted already
-    return choose(at_limit, only_ending(scores, state.scores, marks.end, count), best), places
+    return best, places
 
 
 def _collect_finished(state: BeamState, candidates: Candidates, marks: Marks, options: SearchOptions) -> None:
@@ -315,6 +347,7 @@ def _keep_best(state: BeamState, candidates: Candidates, places: Place | None, m
         assert state.memory.output is not None and state.memory.output.slots is not None
         state.progress = state.memory.output.slots.follow(state.progress, parents, state.newest)
     state.place = None if places is None else places.gather(kept)
+    state.guidance = state.guidance.follow(parents) if state.guidance else None
 
 
 def _done(state: BeamState, options: SearchOptions) -> Tensor:
@@ -327,14 +360,20 @@ def _done(state: BeamState, options: SearchOptions) -> Tensor:
 
 def _emit(state: BeamState, marks: Marks, results: list[list[Hypothesis]]) -> None:
     """Hand out what was found for the sentences that are done."""
-    rows = (~state.searching & (state.sentences != NOBODY)).nonzero().flatten()
-    sentences = state.sentences[rows].tolist()
-    tokens = state.finished_tokens[rows].tolist()
-    scores, logs = state.finished_scores[rows].tolist(), state.finished_logs[rows].tolist()
-    for index, sentence in enumerate(sentences):
-        for row, score, log in zip(tokens[index], scores[index], logs[index], strict=True):
-            if score > IMPOSSIBLE:
-                results[sentence].append(Hypothesis(tuple(row[1 : row.index(marks.end, 1)]), score, log))
+    searching, sentences, tokens = (
+        tensor.cpu().numpy() for tensor in (state.searching, state.sentences, state.finished_tokens)
+    )
+    scores, logs = state.finished_scores.cpu().numpy(), state.finished_logs.cpu().numpy()
+    found = (~searching & (sentences != NOBODY))[:, None] & (scores > IMPOSSIBLE)
+    tokens = tokens[found][:, 1:]
+    lengths = (tokens == marks.end).argmax(axis=1)
+    # All tokens at once: making a tuple of each hypothesis by itself would take most of the time.
+    every = tuple(tokens[np.arange(tokens.shape[1]) < lengths[:, None]].tolist())
+    whose = np.broadcast_to(sentences[:, None], found.shape)[found].tolist()
+    ends = [0, *np.cumsum(lengths).tolist()]
+    parts = zip(whose, ends[:-1], ends[1:], scores[found].tolist(), logs[found].tolist(), strict=True)
+    for sentence, start, end, score, log in parts:
+        results[sentence].append(Hypothesis(every[start:end], score, log))
 
 
 def _filled_up(rows: Tensor, size: int) -> Tensor:
@@ -351,7 +390,8 @@ def _select(state: BeamState, rows: Tensor) -> None:
     state.progress = state.progress.select(rows) if state.progress else None
     state.automaton = state.automaton.select(rows) if state.automaton else None
     state.place = state.place.select(rows) if state.place else None
-    for name in ("sentences", "limits", "searching", "newest", "tokens", "scores"):
+    state.guidance = state.guidance.select(rows) if state.guidance else None
+    for name in ("sentences", "limits", "searching", "newest", "tokens", "scores", "touched"):
         setattr(state, name, getattr(state, name)[rows])
     for name in ("finished_tokens", "finished_scores", "finished_logs"):
         setattr(state, name, getattr(state, name)[rows])

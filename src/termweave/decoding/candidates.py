@@ -16,9 +16,9 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from termweave.model.output import Scores
+from termweave.accelerators import has_kernels
+from termweave.model.output import CHUNK, Scores
 
-CHUNK = 128  # tokens: with 32,000 of them, there are about as many chunks as tokens looked at in the end
 IMPOSSIBLE = float("-inf")
 
 
@@ -29,6 +29,27 @@ class Candidates:
     scores: Tensor  # log P of the whole hypothesis; −inf where there are not so many
     parents: Tensor  # which hypothesis is continued
     tokens: Tensor
+
+
+def best_continuations(
+    scores: Scores, so_far: Tensor, count: int, touched: Tensor, each: bool
+) -> tuple[Candidates, Candidates | None]:
+    """The best of each sentence, and with `each` the best of each hypothesis.
+
+    so_far: (batch, beam), log P of the hypotheses that are continued. touched: (batch, n) the only tokens whose scores
+    may have changed since the maxima were found that `scores` brings along, if it does.
+    """
+    if has_kernels(so_far.device):
+        from termweave.decoding import selection_kernels
+
+        maxima = chunk_maxima(scores.values) if scores.maxima is None else scores.maxima
+        if selection_kernels.can_select(so_far.shape[1], maxima.shape[2]):
+            found = selection_kernels.select(scores.values, maxima, so_far, scores.offset, touched, count, CHUNK, each)
+            own = Candidates(found[3], _themselves(so_far), found[4]) if each else None
+            return Candidates(*found[:3]), own
+    maxima = chunk_maxima(scores.values)
+    best = best_candidates(scores, so_far, count, maxima)
+    return best, best_of_each(scores, so_far, maxima) if each else None
 
 
 def best_candidates(scores: Scores, so_far: Tensor, count: int, maxima: Tensor) -> Candidates:
@@ -51,13 +72,18 @@ def best_candidates(scores: Scores, so_far: Tensor, count: int, maxima: Tensor) 
 
 def best_of_each(scores: Scores, so_far: Tensor, maxima: Tensor) -> Candidates:
     """The best continuation of each hypothesis. maxima: of the chunks, see `chunk_maxima`."""
-    batch, beam, vocabulary = scores.values.shape
+    vocabulary = scores.values.shape[2]
     values, chunk = maxima.max(dim=2, keepdim=True)
     inside = torch.arange(CHUNK, device=chunk.device)
     tokens = (chunk * CHUNK + inside).clamp(max=vocabulary - 1)
     best = scores.values.gather(2, tokens).argmax(dim=2, keepdim=True)
-    parents = torch.arange(beam, device=tokens.device).expand(batch, beam)
-    return Candidates(values.squeeze(2) + scores.offset + so_far, parents, tokens.gather(2, best).squeeze(2))
+    own_scores = values.squeeze(2) + scores.offset + so_far
+    return Candidates(own_scores, _themselves(so_far), tokens.gather(2, best).squeeze(2))
+
+
+def _themselves(so_far: Tensor) -> Tensor:
+    """(batch, beam): every hypothesis as its own parent."""
+    return torch.arange(so_far.shape[1], device=so_far.device).expand(so_far.shape)
 
 
 def scores_of(scores: Scores, so_far: Tensor, tokens: Tensor) -> Tensor:

@@ -9,7 +9,7 @@ searched again by a rule that leaves nothing to guess: a phrase stands between s
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -18,8 +18,10 @@ from termweave.constraints.constraint import Constraint
 from termweave.constraints.occurrences import comparable, comparable_spans, count_occurrences
 from termweave.decoding.automaton import Demands, Phrase, Requirement, WordJoins
 from termweave.errors import ConstraintError
-from termweave.text.subwords import Subwords
+from termweave.text.vocabulary import Vocabulary
 from termweave.text.words import Span, normalise
+
+Place = tuple[int, int]  # the first word, and the one behind the last
 
 
 @dataclass(frozen=True)
@@ -35,7 +37,7 @@ class Wishes:
         return bool(self.required or self.forbidden)
 
 
-def word_joins(subwords: Subwords, strict: bool = False) -> WordJoins:
+def word_joins(subwords: Vocabulary, strict: bool = False) -> WordJoins:
     """The usual rule, or the strict one: only a space, or an end of the text, ends a word."""
     if strict:
         everything = np.arange(subwords.size)
@@ -44,30 +46,60 @@ def word_joins(subwords: Subwords, strict: bool = False) -> WordJoins:
     return WordJoins(subwords.ends_inside_word, subwords.begins_inside_word)
 
 
-def make_demands(wishes: Wishes, subwords: Subwords, strict: bool = False) -> Demands:
+def make_demands(wishes: Wishes, subwords: Vocabulary, strict: bool = False) -> Demands:
     """The same in tokens. A phrase may be spelled with or without a space before it."""
     wanted = [_targets(constraint) for constraint in wishes.required]
-    counted = [(targets, 1) for targets in wanted] if wishes.ordered else list(Counter(wanted).items())
+    counted = [(targets, 1) for targets in wanted] if wishes.ordered else list(_counted(wanted).items())
     required = tuple(Requirement(_all_spellings(targets, subwords, strict), times) for targets, times in counted)
     forbidden = [spelling for text in wishes.forbidden for spelling in _spellings(normalise(text), subwords, False)]
     return Demands(required, tuple(dict.fromkeys(forbidden)), wishes.ordered, wishes.never)
+
+
+def _counted(wanted: Sequence[tuple[str, ...]]) -> dict[tuple[str, ...], int]:
+    """How often which targets must occur. Constraints that share a target must not share an occurrence of it: besides
+    what each of them needs, all of them together need as many as they are."""
+    counted = dict(Counter(wanted))
+    together = {}
+    for group in _related(list(counted)):
+        if len(group) > 1:
+            union = tuple(dict.fromkeys(target for targets in group for target in targets))
+            together[union] = sum(counted[targets] for targets in group)
+    return counted | together
+
+
+def _related(different: Sequence[tuple[str, ...]]) -> list[list[tuple[str, ...]]]:
+    """In groups: those that share a target, be it through others."""
+    groups: list[list[tuple[str, ...]]] = []
+    for targets in different:
+        near = [group for group in groups if any(not set(targets).isdisjoint(other) for other in group)]
+        groups = [group for group in groups if group not in near]
+        groups.append([*(other for group in near for other in group), targets])
+    return groups
 
 
 def _targets(constraint: Constraint) -> tuple[str, ...]:
     return tuple(dict.fromkeys(normalise(text) for text in constraint.targets))
 
 
-def _all_spellings(targets: tuple[str, ...], subwords: Subwords, strict: bool) -> tuple[Phrase, ...]:
+def _all_spellings(targets: tuple[str, ...], subwords: Vocabulary, strict: bool) -> tuple[Phrase, ...]:
     return tuple(dict.fromkeys(spelling for text in targets for spelling in _spellings(text, subwords, strict)))
 
 
-def _spellings(text: str, subwords: Subwords, strict: bool) -> list[Phrase]:
-    spaced = tuple(subwords.encode(text))
-    attached = None if strict else subwords.encode_attached(text)
+def _spellings(text: str, subwords: Vocabulary, strict: bool) -> list[Phrase]:
+    """None for what the vocabulary cannot spell: no output can hold it."""
+    if subwords.target.closest(text) != text:
+        return []
+    spaced = tuple(subwords.target.encode(text))
+    attached = None if strict else subwords.target.encode_attached(text)
     return [spaced, tuple(attached)] if attached else [spaced]
 
 
-def require_possible(wishes: Wishes, language: str, room: int, subwords: Subwords, where: str) -> None:
+def spellable(constraint: Constraint, subwords: Vocabulary) -> list[str]:
+    """Those of the targets that the vocabulary can spell, in order."""
+    return [text for text in _targets(constraint) if subwords.target.closest(text) == text]
+
+
+def require_possible(wishes: Wishes, language: str, room: int, subwords: Vocabulary, where: str) -> None:
     """Refuse, before anything is searched, what no output could fulfil. room: longest output, in subwords."""
     for text in wishes.forbidden:
         if not comparable(text, language):
@@ -83,7 +115,17 @@ def require_possible(wishes: Wishes, language: str, room: int, subwords: Subword
                     f"{where}: {text!r} is forbidden, but {constraint.target!r} is required and contains it; "
                     "drop one of the two"
                 )
-    needed = sum(min(len(subwords.encode(text)) for text in _targets(constraint)) for constraint in wishes.required)
+        if not spellable(constraint, subwords):
+            wanted = " or ".join(repr(text) for text in _targets(constraint))
+            closest = " or ".join(repr(subwords.target.closest(text)) for text in _targets(constraint))
+            raise ConstraintError(
+                f"{where}: the vocabulary of this model cannot spell {wanted}, only {closest}; "
+                "give another target or an alternative, or leave it to the model (--search beam)"
+            )
+    needed = sum(
+        min(len(subwords.target.encode(text)) for text in spellable(constraint, subwords))
+        for constraint in wishes.required
+    )
     if needed > room:
         raise ConstraintError(
             f"{where}: the constraints have {needed} subwords together, but an output has {room} at most; "
@@ -93,16 +135,50 @@ def require_possible(wishes: Wishes, language: str, room: int, subwords: Subword
 
 def is_kept(text: str, wishes: Wishes, language: str) -> bool:
     """Does the text hold all that is required, as whole words, often enough and in order, and nothing forbidden?"""
+    text = normalise(text)
     words = comparable(text, language)
     if any(count_occurrences(words, comparable(phrase, language)) for phrase in wishes.forbidden):
         return False
     if wishes.ordered:
         return None not in locate(text, wishes.required, language, ordered=True)
-    for targets, times in Counter(_targets(constraint) for constraint in wishes.required).items():
-        found = sum(count_occurrences(words, phrase) for phrase in {comparable(target, language) for target in targets})
-        if found < times:
-            return False
-    return True
+    reading = _Reading.of(text, language)
+    wanted = [_targets(constraint) for constraint in wishes.required]
+    return all(sum(reading.count(target) for target in targets) >= times for targets, times in _counted(wanted).items())
+
+
+@dataclass(frozen=True)
+class _Reading:
+    """A text as its words and where they stand. A phrase stands where its words do, if it is spelled as it was given:
+    "%s" is not met by "% s", nor "e-mail" by "e - mail"."""
+
+    text: str
+    language: str
+    spans: list[Span]
+    words: tuple[str, ...]
+
+    @staticmethod
+    def of(text: str, language: str) -> _Reading:
+        spans = comparable_spans(text, language)
+        return _Reading(text, language, spans, tuple(text[start:end] for start, end in spans))
+
+    def places(self, target: str, start: int = 0) -> Iterator[tuple[int, int]]:
+        """First word and the one behind the last, for every place from the word `start` on."""
+        phrase = comparable(target, self.language)
+        for first in range(start, len(self.words) - len(phrase) + 1) if phrase else ():
+            last = first + len(phrase)
+            if self.words[first:last] == phrase and self.text[slice(*self.characters(first, last))] == target:
+                yield first, last
+
+    def characters(self, first: int, last: int) -> Span:
+        return self.spans[first][0], self.spans[last - 1][1]
+
+    def count(self, target: str) -> int:
+        """Overlapping occurrences are counted once."""
+        count = end = 0
+        for first, last in self.places(target):
+            if first >= end:
+                count, end = count + 1, last
+        return count
 
 
 def locate(
@@ -110,33 +186,57 @@ def locate(
 ) -> tuple[Span | None, ...]:
     """Where each constraint stands in the text, as characters: the leftmost place that is left.
 
-    Equal constraints share no word. With `ordered`, each must end behind the end of the one before it.
+    Constraints that share a target share no place; where there are too few, the earlier ones get them. With `ordered`,
+    each must end behind the end of the one before it.
     """
-    spans = comparable_spans(text, language)
-    words = tuple(text[start:end] for start, end in spans)
-    free_from: Counter[tuple[str, ...]] = Counter()  # the first word behind the last place of equal constraints
-    earliest = 0  # with `ordered`: the end of this one must lie behind the end of the one before
-    found: list[Span | None] = []
-    for constraint in constraints:
-        targets = _targets(constraint)
-        phrases = {comparable(target, language) for target in targets}
-        places = (
-            (start, start + len(phrase))
-            for start in range(free_from[targets], len(words))
-            for phrase in phrases
-            if phrase and words[start : start + len(phrase)] == phrase and start + len(phrase) > earliest
-        )
-        place = next(places, None)
-        if place is None:
-            found.append(None)
-            continue
-        free_from[targets] = place[1]
-        earliest = place[1] if ordered else 0
-        found.append((spans[place[0]][0], spans[place[1] - 1][1]))
-    return tuple(found)
+    reading = _Reading.of(text, language)
+    wanted = [_targets(constraint) for constraint in constraints]
+    places = [sorted({place for target in targets for place in reading.places(target)}) for targets in wanted]
+    chosen = _one_after_another(places) if ordered else _shared_out(wanted, places)
+    return tuple(None if place is None else reading.characters(*place) for place in chosen)
 
 
-def spelled_otherwise(tokens: Sequence[int], wishes: Wishes, language: str, subwords: Subwords) -> tuple[int, ...]:
+def _one_after_another(places: Sequence[Sequence[Place]]) -> list[Place | None]:
+    chosen: list[Place | None] = []
+    end = 0
+    for own in places:
+        place = next((place for place in own if place[1] > end), None)
+        chosen.append(place)
+        end = end if place is None else place[1]
+    return chosen
+
+
+def _shared_out(wanted: Sequence[tuple[str, ...]], places: Sequence[Sequence[Place]]) -> list[Place | None]:
+    """Each gets a place of its own, if need be by moving earlier ones to another of theirs (a matching in a graph)."""
+    group_of = {
+        targets: number for number, group in enumerate(_related(list(dict.fromkeys(wanted)))) for targets in group
+    }
+    owner: dict[Place, int] = {}  # group and first word → which constraint has it
+    chosen: list[Place | None] = [None] * len(wanted)
+
+    def settle(index: int, tried: set[Place]) -> bool:
+        group = group_of[wanted[index]]
+        keys = {(group, place[0]): place for place in reversed(places[index]) if not crosses(place, group, index)}
+        for key in sorted(keys, key=lambda key: (key in owner, key)):  # what is free comes first
+            if key in tried:
+                continue
+            tried.add(key)
+            if key not in owner or settle(owner[key], tried):
+                owner[key], chosen[index] = index, keys[key]
+                return True
+        return False
+
+    def crosses(place: Place, group: int, index: int) -> bool:
+        """Does a place of the same group, begun at another word, cover some of the same words?"""
+        others = [chosen[other] for (number, _), other in owner.items() if number == group and other != index]
+        return any(other and other[0] != place[0] and other[0] < place[1] and place[0] < other[1] for other in others)
+
+    for index in range(len(wanted)):
+        settle(index, set())
+    return chosen
+
+
+def spelled_otherwise(tokens: Sequence[int], wishes: Wishes, language: str, subwords: Vocabulary) -> tuple[int, ...]:
     """Tokens by which an output spells something forbidden, one for each phrase: without them it cannot any more."""
     required = make_demands(wishes, subwords).required
     needed = {token for item in required for phrase in item.alternatives for token in phrase}
@@ -149,7 +249,7 @@ def spelled_otherwise(tokens: Sequence[int], wishes: Wishes, language: str, subw
     return tuple(found)
 
 
-def _shortest_run(tokens: Sequence[int], phrase: Sequence[str], language: str, subwords: Subwords) -> Sequence[int]:
+def _shortest_run(tokens: Sequence[int], phrase: Sequence[str], language: str, subwords: Vocabulary) -> Sequence[int]:
     """The fewest neighbouring tokens that spell a phrase."""
     runs = (
         tokens[start : start + length]

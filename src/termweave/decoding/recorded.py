@@ -1,4 +1,5 @@
-"""Steps of the search as CUDA graphs: recorded once for each combination of sizes, then replayed by a single call.
+"""Steps of the search, and the encoder before them, as CUDA graphs: recorded once for each combination of sizes, then
+replayed by a single call.
 
 A step is some hundred small operations. On a GPU each takes a few microseconds, less than it takes the host to ask for
 it, so the host would set the pace. A graph asks for all of them at once, but on the same memory every time. So states
@@ -10,22 +11,24 @@ from __future__ import annotations
 
 import copy
 from collections import OrderedDict
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Iterable
 from dataclasses import dataclass, field, fields, is_dataclass, replace
+from functools import cached_property
 from typing import TypeVar
 
 import torch
 from torch import Tensor
 
-from termweave.data.batches import WIDTH_MULTIPLE, round_up
+from termweave.data.batches import WIDTH_MULTIPLE, ConstraintTensors, round_up
 from termweave.decoding.beam import BeamState, Marks, SearchOptions, extend, take_step
 from termweave.model.attention import KeysValues
 from termweave.model.cache import SelfAttentionCache
-from termweave.model.transformer import Transformer
+from termweave.model.transformer import DecoderMemory, Transformer
 
 STEPS = 16  # there is room for at first; doubled when needed
 WIDTH = 16  # lengths are multiples of this
 MOST_STAGES = 64
+MOST_ENCODERS = 16
 MEMORY_SHARE = 0.125  # of the device, for the stages of one search; the wider one after it has as much
 
 Value = TypeVar("Value")
@@ -36,12 +39,22 @@ class Stage:
     """Memory that never moves, for states of the same sizes."""
 
     state: BeamState
+    leaves: list[Tensor]  # its tensors
     # By `near_limit`; None where the step was taken once, and is still to be recorded.
     recordings: dict[bool, torch.cuda.CUDAGraph | None] = field(default_factory=dict)
 
-    @property
+    @cached_property
     def bytes(self) -> int:
-        return sum(leaf.numel() * leaf.element_size() for leaf in leaves(self.state))
+        return sum(leaf.nbytes for leaf in self.leaves)
+
+
+@dataclass(frozen=True)
+class RecordedEncoder:
+    """The encoder for sentences of one combination of sizes."""
+
+    inputs: list[Tensor]  # where the sentences and their constraints must lie
+    memory: DecoderMemory  # where the result will lie
+    graph: torch.cuda.CUDAGraph
 
 
 class FixedSteps:
@@ -55,6 +68,9 @@ class FixedSteps:
         self.most_bytes = most_bytes
         self._stages: OrderedDict[Hashable, Stage] = OrderedDict()
         self._stage: Stage | None = None
+
+    def encode(self, source: Tensor, constraints: ConstraintTensors | None) -> DecoderMemory:
+        return self.model.decoder_memory(self.model.encode(source, constraints))
 
     def start_cache(self, batch: int, beam: int) -> SelfAttentionCache:
         return self.model.start_fixed_cache(batch, beam, STEPS)
@@ -73,12 +89,14 @@ class FixedSteps:
 
     def enter(self, state: BeamState) -> BeamState:
         """Put a state on its stage."""
-        key = _signature(state)
+        tensors = leaves(state)
+        key = _signature(state, tensors)
         stage = self._stages.pop(key, None)
         if stage is None:
-            stage = Stage(mapped(state, lambda tensor: tensor.clone(memory_format=torch.contiguous_format)))
+            copied = mapped(state, lambda tensor: tensor.clone(memory_format=torch.contiguous_format))
+            stage = Stage(copied, leaves(copied))
         else:
-            for own, given in zip(leaves(stage.state), leaves(state), strict=True):
+            for own, given in zip(stage.leaves, tensors, strict=True):
                 own.copy_(given)
         self._stages[key] = self._stage = stage
         self._forget()
@@ -106,7 +124,7 @@ class FixedSteps:
         state = _same(stage.state)
         scores = extend(self.model, state)
         take_step(state, scores, self.marks, self.options, near_limit)
-        for own, new in zip(leaves(stage.state), leaves(state), strict=True):
+        for own, new in zip(stage.leaves, leaves(state), strict=True):
             if new is not own:
                 own.copy_(new)
 
@@ -119,6 +137,30 @@ class RecordedSteps(FixedSteps):
         super().__init__(model, marks, options, MEMORY_SHARE * memory)
         # No two recordings run at once, and none leaves anything behind but on its stage: they can share the rest.
         self._pool = torch.cuda.graph_pool_handle()
+        # None where sentences of these sizes were encoded once, and the encoder is still to be recorded.
+        self._encoders: OrderedDict[Hashable, RecordedEncoder | None] = OrderedDict()
+
+    def encode(self, source: Tensor, constraints: ConstraintTensors | None) -> DecoderMemory:
+        """Recorded like steps. The memory stays the recording's; `enter` copies it onto the stage."""
+        given = (source, constraints)
+        key = tuple((leaf.shape, leaf.dtype) for leaf in leaves(given))
+        if key not in self._encoders:
+            self._encoders[key] = None
+            return super().encode(source, constraints)
+        encoder = self._encoders.pop(key)
+        if encoder is None:
+            inputs = mapped(given, lambda tensor: tensor.clone(memory_format=torch.contiguous_format))
+            graph = torch.cuda.CUDAGraph()
+            with torch.cuda.graph(graph, pool=self._pool, capture_error_mode="thread_local"):
+                memory = super().encode(*inputs)
+            encoder = RecordedEncoder(leaves(inputs), memory, graph)
+        self._encoders[key] = encoder
+        while len(self._encoders) > MOST_ENCODERS:
+            self._encoders.popitem(last=False)
+        for own, tensor in zip(encoder.inputs, leaves(given), strict=True):
+            own.copy_(tensor)
+        encoder.graph.replay()
+        return encoder.memory
 
     def _perform(self, stage: Stage, near_limit: bool) -> None:
         """The first time as it comes, which also warms up what cannot be recorded; the second time it is recorded."""
@@ -156,22 +198,26 @@ def mapped(value: Value, function: Callable[[Tensor], Tensor]) -> Value:
 
 def leaves(value: object) -> list[Tensor]:
     """All tensors of a state, always in the same order."""
-    found: list[Tensor] = []
+    if isinstance(value, Tensor):
+        return [value]
+    parts: Iterable[object] = ()
+    if isinstance(value, SelfAttentionCache):
+        parts = (value.layers, value.position, value.ancestry)
+    elif isinstance(value, list | tuple):
+        parts = value
+    elif is_dataclass(value):
+        parts = vars(value).values()
+    return [leaf for part in parts for leaf in leaves(part)]
 
-    def note(tensor: Tensor) -> Tensor:
-        found.append(tensor)
-        return tensor
 
-    mapped(value, note)
-    return found
-
-
-def _same(value: Value) -> Value:
+def _same(state: BeamState) -> BeamState:
     """Another record of the very same tensors."""
-    return mapped(value, lambda tensor: tensor)
+    same = copy.copy(state)
+    same.cache = copy.copy(state.cache)
+    return same
 
 
-def _signature(state: BeamState) -> Hashable:
+def _signature(state: BeamState, tensors: list[Tensor]) -> Hashable:
     """What two states must share for the same recording to serve both."""
     memory, automaton = state.memory.output, state.automaton
     present = [part is not None for part in (state.progress, memory, automaton, automaton and automaton.never)]
@@ -179,4 +225,4 @@ def _signature(state: BeamState) -> Hashable:
         present += [part is not None for part in (memory.keys, memory.context, memory.slots, memory.token_gate)]
     if automaton is not None:
         present += [automaton.forbids, automaton.orders]
-    return (*present, *((leaf.shape, leaf.dtype) for leaf in leaves(state)))
+    return (*present, *((leaf.shape, leaf.dtype) for leaf in tensors))

@@ -10,10 +10,13 @@ from typing import Any
 
 from termweave.constraints.constraint import Constraint
 from termweave.constraints.evaluation_sets import read_constraint_set
-from termweave.constraints.occurrences import comparable, count_occurrences
+from termweave.constraints.glossary import Glossary, GlossaryEntry
+from termweave.constraints.glossary_files import read_glossary
 from termweave.data.readers import read_lines
+from termweave.decoding.terminology import Terminology
 from termweave.decoding.translator import Translation
 from termweave.errors import ConfigError, DataError
+from termweave.text.words import normalise
 
 
 def read_requests(
@@ -30,34 +33,34 @@ def read_requests(
         sentences = [row.source for row in rows]
         wanted = [list(row.constraints) if with_constraints else [] for row in rows]
     else:
-        sentences = list(read_lines(source)) if source is not None else _standard_input()
+        sentences = list(read_lines(source)) if source is not None else as_rows(read_standard_input())
         wanted = [[] for _ in sentences]
     return sentences, wanted
 
 
-def add_terms(
-    sentences: Sequence[str], wanted: Sequence[list[Constraint]], terms: Sequence[Constraint], language: str
-) -> list[Constraint]:
-    """A term holds for every sentence its source occurs in, as whole words of `language`.
-
-    Returns the terms that hold nowhere: a term must never be passed over in silence.
-    """
-    sources = [comparable(term.source, language) for term in terms]
-    used: set[Constraint] = set()
-    for sentence, constraints in zip(sentences, wanted, strict=True):
-        words = comparable(sentence, language) if terms else ()
-        found = [term for term, phrase in zip(terms, sources, strict=True) if count_occurrences(words, phrase)]
-        constraints.extend(found)
-        used.update(found)
-    return [term for term in terms if term not in used]
+def read_terms(
+    glossaries: Sequence[Path], terms: Sequence[GlossaryEntry], direction: str, inflection: bool, protect: bool
+) -> Terminology:
+    """Glossary files and single terms as one; what a single term speaks of, the files do not."""
+    source, _, target = direction.partition("-")
+    spoken_for = {normalise(term.source).casefold() for term in terms if term.policy != "forbid"}
+    entries = [
+        entry
+        for path in glossaries
+        for entry in read_glossary(path, source, target).entries
+        if entry.policy == "forbid" or normalise(entry.source).casefold() not in spoken_for
+    ]
+    return Terminology(Glossary.of([*terms, *entries], direction), direction, inflection=inflection, protect=protect)
 
 
-def parse_term(term: str) -> Constraint:
-    """ "SOURCE=TARGET" → a constraint."""
+def parse_term(term: str) -> GlossaryEntry:
+    """ "SOURCE=TARGET" → an entry."""
     source, separator, target = term.partition("=")
     if not separator:
         raise ConfigError(f"--term {term!r}: write it as SOURCE=TARGET, for example --term 'Haus=building'")
-    return Constraint(source.strip(), target.strip())
+    if not source.strip() or not target.strip():
+        raise ConfigError(f"--term {term!r}: a side is empty; write it as SOURCE=TARGET")
+    return GlossaryEntry(source.strip(), (target.strip(),))
 
 
 def as_lines(
@@ -82,21 +85,23 @@ def as_record(translation: Translation, constraints: Sequence[Constraint]) -> st
 
 
 def _fields(translation: Translation, constraints: Sequence[Constraint]) -> dict[str, Any]:
-    return {
-        "output": translation.text,
-        "score": round(translation.score, 4),
-        "constraints": [
-            {"source": constraint.source, "target": constraint.target, "span": None if span is None else list(span)}
-            for constraint, span in zip(constraints, translation.spans, strict=True)
-        ],
-    }
+    record: dict[str, Any] = {"output": translation.text, "score": round(translation.score, 4)}
+    record["constraints"] = [
+        {"source": constraint.source, "target": constraint.target, "span": None if span is None else list(span)}
+        for constraint, span in zip(constraints, translation.spans, strict=True)
+    ]
+    record["receipts"] = [receipt.to_json() for receipt in translation.receipts]
+    return {name: value for name, value in record.items() if value != []}
 
 
-def _standard_input() -> list[str]:
+def read_standard_input() -> str:
     if sys.stdin is None:  # so it is in programs without a console
         raise DataError("there is no standard input; name a text file")
     try:
-        text = sys.stdin.buffer.read().decode("utf-8")
+        return sys.stdin.buffer.read().decode("utf-8")
     except UnicodeDecodeError as error:
         raise DataError(f"standard input is not UTF-8 text (byte {error.start}); convert it first") from None
+
+
+def as_rows(text: str) -> list[str]:
     return text.removesuffix("\n").split("\n") if text else []

@@ -7,6 +7,9 @@ sentences: a call for each of them would take longer than what it computes.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import accumulate, chain
+from math import prod
 
 import numba
 import numpy as np
@@ -14,11 +17,12 @@ import torch
 from torch import Tensor
 
 from termweave.data.batches import round_up
-from termweave.decoding.automaton import MOST_BITS, Automaton, Demands, Requirement, WordJoins
+from termweave.decoding.automaton import MOST_BITS, Automaton, Demands, Phrase, WordJoins
 from termweave.errors import ConstraintError
 from termweave.storage import Array
 
 _NODE_TABLES = ("next_node", "open_end", "completes", "lowest", "forbidden", "gains", "inner_gains")
+ALIGNMENT = 64  # bytes, of the tables in the memory they share
 
 
 def compile_automaton(demands: Sequence[Demands], joins: WordJoins, multiple: int = 1) -> Automaton:
@@ -26,39 +30,40 @@ def compile_automaton(demands: Sequence[Demands], joins: WordJoins, multiple: in
 
     multiple: sizes are rounded up to multiples of it, so that batches are more often alike.
     """
-    layout = _Layout(demands, joins)
-    tokens, ends, classes = layout.arrays()
+    layout = _Layout.of(demands, joins)
     widest = int(np.diff(layout.token_ends, prepend=0).max(initial=0))
     own = np.full((len(demands), max(widest, 1)), -1, dtype=np.int64)
-    distinct = int(_distinct(tokens, np.array(layout.token_ends), own).max(initial=1))
+    distinct = int(_distinct(layout.tokens, layout.token_ends, own).max(initial=1))
     tables = _empty_tables(
         len(demands),
+        len(joins.open_end),
         nodes=round_up(2 + widest, multiple),
         columns=round_up(max(distinct, 1), multiple),
         # At least one of each, unused: reductions over nothing are not defined.
-        phrases=round_up(max(1, *layout.required), multiple),
-        bits=round_up(max(1, *layout.bits), multiple),
+        phrases=round_up(int(layout.required.max(initial=1)), multiple),
+        bits=round_up(int(layout.bits.max(initial=1)), multiple),
     )
-    tables["tokens"][:, : min(distinct, own.shape[1])] = own[:, :distinct]
-    tables["ordered"][:] = [demand.ordered for demand in demands]
+    arrays = {name: table.numpy() for name, table in tables.items()}
+    arrays["tokens"].fill(-1)
+    arrays["tokens"][:, : min(distinct, own.shape[1])] = own[:, :distinct]
+    arrays["ordered"][:] = [demand.ordered for demand in demands]
+    arrays["inner_start"][:], arrays["vocabulary_open_end"][:] = joins.inner_start, joins.open_end
     nodes = _fill(
-        tokens,
-        ends,
-        classes,
-        np.array(layout.phrase_ends),
-        np.array(layout.required),
-        np.array(layout.bits),
+        layout.tokens,
+        layout.ends,
+        layout.classes,
+        layout.phrase_ends,
+        layout.required,
+        layout.bits,
         (joins.open_end, joins.inner_start),
-        tuple(tables[name] for name in ("tokens", "everything", "phrase_bits", "bit_length")),
-        tuple(tables[name] for name in _NODE_TABLES),
+        tuple(arrays[name] for name in ("tokens", "everything", "phrase_bits", "bit_length")),
+        tuple(arrays[name] for name in _NODE_TABLES),
     )
     used = min(round_up(int(nodes.max(initial=2)), multiple), tables["open_end"].shape[1])
     for name in _NODE_TABLES:
         tables[name] = tables[name][:, :used]  # shared beginnings need fewer nodes than was feared
     return Automaton(
-        **{name: torch.from_numpy(table) for name, table in tables.items()},
-        inner_start=torch.from_numpy(joins.inner_start),
-        vocabulary_open_end=torch.from_numpy(joins.open_end),
+        **tables,
         forbids=any(demand.forbidden for demand in demands),
         orders=any(demand.ordered for demand in demands),
         never=_never_used(demands, len(joins.open_end)),
@@ -74,74 +79,103 @@ def _never_used(demands: Sequence[Demands], vocabulary: int) -> Tensor | None:
     return never
 
 
-def _empty_tables(rows: int, nodes: int, columns: int, phrases: int, bits: int) -> dict[str, Array]:
+def _empty_tables(rows: int, vocabulary: int, nodes: int, columns: int, phrases: int, bits: int) -> dict[str, Tensor]:
+    """Zeros, in one piece of memory: a single copy takes all tables to the device."""
+    shapes: dict[str, tuple[torch.dtype, tuple[int, ...]]] = {
+        "tokens": (torch.long, (rows, columns)),
+        "next_node": (torch.long, (rows, nodes, columns + 2)),
+        "open_end": (torch.bool, (rows, nodes)),
+        "completes": (torch.long, (rows, nodes)),
+        "lowest": (torch.long, (rows, nodes)),
+        "forbidden": (torch.bool, (rows, nodes)),
+        "gains": (torch.long, (rows, nodes, phrases)),
+        "inner_gains": (torch.long, (rows, nodes, phrases)),
+        "phrase_bits": (torch.long, (rows, phrases)),
+        "bit_length": (torch.long, (rows, bits)),
+        "everything": (torch.long, (rows,)),
+        "ordered": (torch.bool, (rows,)),
+        "inner_start": (torch.bool, (vocabulary,)),
+        "vocabulary_open_end": (torch.bool, (vocabulary,)),
+    }
+    sizes = [prod(shape) * kind.itemsize for kind, shape in shapes.values()]
+    starts = [0, *accumulate(round_up(size, ALIGNMENT) for size in sizes)]
+    memory = torch.zeros(starts[-1], dtype=torch.uint8)
     return {
-        "tokens": np.full((rows, columns), -1, dtype=np.int64),
-        "next_node": np.zeros((rows, nodes, columns + 2), dtype=np.int64),
-        "open_end": np.zeros((rows, nodes), dtype=np.bool_),
-        "completes": np.zeros((rows, nodes), dtype=np.int64),
-        "lowest": np.zeros((rows, nodes), dtype=np.int64),
-        "forbidden": np.zeros((rows, nodes), dtype=np.bool_),
-        "gains": np.zeros((rows, nodes, phrases), dtype=np.int64),
-        "inner_gains": np.zeros((rows, nodes, phrases), dtype=np.int64),
-        "phrase_bits": np.zeros((rows, phrases), dtype=np.int64),
-        "bit_length": np.zeros((rows, bits), dtype=np.int64),
-        "everything": np.zeros(rows, dtype=np.int64),
-        "ordered": np.zeros(rows, dtype=np.bool_),
+        name: memory[start : start + size].view(kind).view(shape)
+        for (name, (kind, shape)), start, size in zip(shapes.items(), starts, sizes, strict=False)
     }
 
 
+@dataclass(frozen=True)
 class _Layout:
     """The phrases of a batch end to end: those of the first sentence, required ones first, then of the second, …"""
 
-    def __init__(self, demands: Sequence[Demands], joins: WordJoins) -> None:
-        self.tokens: list[int] = []
-        self.ends: list[int] = []  # of each phrase, among the tokens
-        self.classes: list[tuple[int, int, int]] = []  # of each phrase: lowest and highest bit, tokens needed at most
-        self.phrase_ends: list[int] = []  # of each sentence, among the phrases
-        self.token_ends: list[int] = []  # of each sentence, among the tokens
-        self.required: list[int] = []  # phrases of each sentence
-        self.bits: list[int] = []  # of each sentence
-        for index, own in enumerate(demands):
-            self._add(own, f"sentence {index + 1}", joins.inner_start)
+    tokens: Array
+    ends: Array  # of each phrase, among the tokens
+    classes: Array  # of each phrase: lowest and highest bit, tokens needed at most
+    phrase_ends: Array  # of each sentence, among the phrases
+    token_ends: Array  # of each sentence, among the tokens
+    required: Array  # phrases of each sentence
+    bits: Array  # of each sentence
 
-    def _add(self, demands: Demands, where: str, inner_start: Array) -> None:
-        bits, before = 0, len(self.ends)
-        for requirement in demands.required:
-            shortest = _shortest(requirement, inner_start, where)
-            lowest, bits = bits, bits + requirement.occurrences
-            for phrase in requirement.alternatives:
-                self._add_phrase(phrase, (lowest, bits - 1, shortest))
-        if bits > MOST_BITS:
-            raise ConstraintError(f"{where} has {bits} constraints; at most {MOST_BITS} can be guaranteed at once")
-        self.required.append(len(self.ends) - before)
-        self.bits.append(bits)
-        for phrase in demands.forbidden:
-            self._add_phrase(phrase, (0, 0, 0))
-        self.phrase_ends.append(len(self.ends))
-        self.token_ends.append(len(self.tokens))
-
-    def _add_phrase(self, phrase: Sequence[int], class_: tuple[int, int, int]) -> None:
-        self.tokens.extend(phrase)
-        self.ends.append(len(self.tokens))
-        self.classes.append(class_)
-
-    def arrays(self) -> tuple[Array, Array, Array]:
-        """Tokens, ends and classes."""
-        return (
-            np.array(self.tokens, dtype=np.int64),
-            np.array(self.ends, dtype=np.int64),
-            np.array(self.classes, dtype=np.int64).reshape(-1, 3),
-        )
+    @staticmethod
+    def of(demands: Sequence[Demands], joins: WordJoins) -> _Layout:
+        phrases: list[Phrase] = []
+        items: list[tuple[int, int, int]] = []  # of each requirement: its sentence, alternatives, occurrences
+        phrase_ends = []
+        for row, own in enumerate(demands):
+            for requirement in own.required:
+                phrases += requirement.alternatives
+                items.append((row, len(requirement.alternatives), requirement.occurrences))
+            phrases += own.forbidden
+            phrase_ends.append(len(phrases))
+        tokens = np.fromiter(chain.from_iterable(phrases), dtype=np.int64)
+        ends = np.cumsum(np.fromiter(map(len, phrases), dtype=np.int64))
+        classes = np.zeros((len(phrases), 3), dtype=np.int64)
+        required, bits = np.zeros((2, len(demands)), dtype=np.int64)
+        sentence_ends = np.array(phrase_ends, dtype=np.int64)
+        requirements = np.fromiter(chain.from_iterable(items), dtype=np.int64).reshape(-1, 3)
+        stuck = _classify(tokens, ends, sentence_ends, requirements, joins.inner_start, classes, required, bits)
+        if stuck >= 0:
+            raise ConstraintError(f"sentence {stuck + 1} has a constraint that can only stand inside a word")
+        if len(bits) and bits.max() > MOST_BITS:
+            where = f"sentence {int(bits.argmax()) + 1}"
+            raise ConstraintError(
+                f"{where} has {bits.max()} constraints; at most {MOST_BITS} can be guaranteed at once"
+            )
+        token_ends = np.concatenate(([0], ends))[sentence_ends]
+        return _Layout(tokens, ends, classes, sentence_ends, token_ends, required, bits)
 
 
-def _shortest(requirement: Requirement, inner_start: Array, where: str) -> int:
-    """How many tokens suffice."""
-    # What begins inside a word would need something before it; a promise needs a spelling that can stand anywhere.
-    lengths = [len(phrase) for phrase in requirement.alternatives if not inner_start[phrase[0]]]
-    if not lengths:
-        raise ConstraintError(f"{where} has a constraint that can only stand inside a word")
-    return min(lengths)
+@numba.njit(cache=True)
+def _classify(
+    tokens: Array,
+    ends: Array,
+    phrase_ends: Array,
+    requirements: Array,  # of each: its sentence, alternatives, occurrences
+    inner_start: Array,
+    classes: Array,
+    required: Array,
+    bits: Array,
+) -> int:
+    """Fill the last three; returns a sentence with a constraint that can only stand inside a word, or −1."""
+    for item in range(len(requirements)):
+        row, alternatives, occurrences = requirements[item]
+        first = required[row] + (phrase_ends[row - 1] if row else 0)
+        low, shortest = bits[row], 0
+        bits[row] += occurrences
+        required[row] += alternatives
+        for phrase in range(first, first + alternatives):
+            start = ends[phrase - 1] if phrase else 0
+            length = ends[phrase] - start
+            # What begins inside a word would need something before it; a promise needs a spelling that stands anywhere.
+            if not inner_start[tokens[start]] and (shortest == 0 or length < shortest):
+                shortest = length
+        if shortest == 0:
+            return int(row)
+        for phrase in range(first, first + alternatives):
+            classes[phrase, 0], classes[phrase, 1], classes[phrase, 2] = low, bits[row] - 1, shortest
+    return -1
 
 
 @numba.njit(cache=True)
@@ -245,20 +279,19 @@ def _build(
     for node in range(2, count):
         node_open[node] = open_end[path[0, node]]
     fall_back = _connect(child[:count], path, open_end, inner_start, next_node)
-    starts = np.cumsum(lengths) - lengths
+    starts, inside = np.cumsum(lengths) - lengths, inner_start[tokens]
     for node in np.argsort(path[2, :count], kind="mergesort"):
         if node >= 2:
             completes[node] |= completes[fall_back[node]]
             lowest[node] |= lowest[fall_back[node]]
             forbidden[node] |= forbidden[fall_back[node]]
         for phrase in range(required):
-            own = tokens[starts[phrase] : starts[phrase] + lengths[phrase]]
+            own = inside[starts[phrase] : starts[phrase] + lengths[phrase]]
             spare = classes[phrase, 2] - lengths[phrase]
-            joined = inner_start[own] & node_open[node]
-            depth = _depth(node, phrase, ~joined, fall_back, path[2], on_path)
-            if depth or not joined[0]:  # nothing to save where it cannot even begin
+            depth = _depth(node, phrase, own, False, node_open[node], fall_back, path[2], on_path)
+            if depth or not (own[0] and node_open[node]):  # nothing to save where it cannot even begin
                 gains[node, phrase] = max(spare + depth, 0)
-            depth = _depth(node, phrase, joined, fall_back, path[2], on_path)
+            depth = _depth(node, phrase, own, True, node_open[node], fall_back, path[2], on_path)
             if depth:
                 inner_gains[node, phrase] = max(spare + depth, 0)
     return count
@@ -302,8 +335,13 @@ def _connect(child: Array, path: Array, open_end: Array, inner_start: Array, nex
 
 
 @numba.njit(cache=True)
-def _depth(node: int, phrase: int, allowed: Array, fall_back: Array, depth: Array, on_path: Array) -> int:
-    """How many tokens of a phrase, not all of them, the node's string ends with; allowed: those that may come next."""
-    while node >= 2 and not (on_path[node, phrase] and allowed[depth[node]]):
+def _depth(
+    node: int, phrase: int, inside: Array, joined: bool, is_open: bool, fall_back: Array, depth: Array, on_path: Array
+) -> int:
+    """How many tokens of a phrase, not all of them, the node's string ends with.
+
+    inside: which of its tokens begin inside a word; joined: is the next to go on with the word, if it is_open?
+    """
+    while node >= 2 and not (on_path[node, phrase] and (inside[depth[node]] and is_open) == joined):
         node = fall_back[node]
     return int(depth[node])

@@ -11,23 +11,31 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from termweave.accelerators import choose_device
 from termweave.constraints.constraint import Constraint
+from termweave.constraints.glossary import Glossary
+from termweave.constraints.source_places import replace_sources
 from termweave.data.batches import constraints_from_ids, pad_rows
 from termweave.decoding.automaton import MOST_BITS
 from termweave.decoding.beam import Hypothesis, Marks, PlainSteps, SearchOptions, Steps, beam_search
+from termweave.decoding.cdalign import Guide, Placed, place_constraints
 from termweave.decoding.demands import (
     Wishes,
     is_kept,
     locate,
     make_demands,
     require_possible,
+    spellable,
     spelled_otherwise,
     word_joins,
 )
+from termweave.decoding.forced import ScoredOutput, score_outputs
+from termweave.decoding.options import Search, require_lists, require_options, require_phrases
 from termweave.decoding.recorded import RecordedSteps
 from termweave.decoding.tables import compile_automaton
+from termweave.decoding.terminology import Receipt, Terminology, TermPlan
 from termweave.errors import CheckpointError, ConfigError, ConstraintError, DataError
-from termweave.model.checkpoint import Checkpoint, load_checkpoint
+from termweave.model.checkpoint import Checkpoint, load_checkpoint, ready_model
 from termweave.model.inspection import inspect
 from termweave.model.transformer import POSITIONS, PRECISIONS
 from termweave.progress import progress_bar
@@ -35,9 +43,6 @@ from termweave.text.words import Span, normalise
 
 ATTEMPTS = 20  # searches of a sentence whose text does not keep what was wished for
 LENGTH_FACTOR, LENGTH_EXTRA = 2, 20  # an output may have so many times the source's subwords, and so many more
-
-
-Search = Literal["vdba", "beam"]
 
 
 @dataclass(frozen=True)
@@ -48,6 +53,8 @@ class Translation:
     score: float  # log P divided by length; 0 for an empty sentence
     spans: tuple[Span | None, ...] = ()  # where each constraint stands in the text, None if it does not
     others: tuple[Translation, ...] = ()  # the next best, if they were asked for
+    tokens: tuple[int, ...] = ()  # the subwords the search produced; the same text could be cut otherwise
+    receipts: tuple[Receipt, ...] = ()  # what became of each term of the glossary
 
     def __str__(self) -> str:
         return self.text
@@ -72,9 +79,11 @@ class _Request:
     index: int
     source: list[int]
     constraints: list[tuple[list[int], list[int]]]
-    given: tuple[Constraint, ...]
+    given: tuple[Constraint, ...]  # by the caller
     wishes: Wishes
+    plan: TermPlan  # what the glossary adds
     found: tuple[Hypothesis, ...] = ()  # outputs of plain search that keep to the wishes, though not the best of it
+    placed: tuple[Placed, ...] = ()  # constraints that are put where the alignment points to
 
 
 class Translator:
@@ -91,8 +100,8 @@ class Translator:
         self._recorded: dict[SearchOptions, RecordedSteps] = {}
 
     @classmethod
-    def load(cls, path: str | Path, device: str = "auto", precision: str = "float32") -> Translator:
-        """Open a model folder. device: "cpu", "cuda", or "auto" for a GPU where there is one.
+    def load(cls, path: str | Path | None = None, device: str = "auto", precision: str = "float32") -> Translator:
+        """Open a model folder; None: the ready model. device: "cpu", "cuda", or "auto" for a GPU where there is one.
 
         precision: "float32", "bfloat16", or "int8", which is the fastest on a CPU and runs nowhere else.
         """
@@ -101,7 +110,7 @@ class Translator:
             raise ConfigError(f"unknown precision {precision!r}; use one of: {', '.join(PRECISIONS)}")
         if precision == "int8" and chosen.type != "cpu":
             raise ConfigError("precision int8 runs on the CPU only; use device cpu, or bfloat16")
-        checkpoint = load_checkpoint(Path(path), chosen)
+        checkpoint = load_checkpoint(ready_model() if path is None else Path(path), chosen)
         checkpoint.model.use_precision(precision)
         return cls(checkpoint)
 
@@ -121,27 +130,37 @@ class Translator:
         nbest: int = 1,
         ordered: bool = False,
         forbidden: Sequence[str] = (),
+        terminology: Terminology | Glossary | None = None,
         length_penalty: float = 1.0,
         batch_tokens: int = 4096,
         progress: bool = False,
     ) -> list[Translation]:
         """Translate sentences; constraints: for each sentence, what must become what.
 
+        terminology: a glossary, whose terms are found in the sentences; the translations then carry `receipts`.
+
         search: "vdba" guarantees that every constraint stands in the output as whole words, "beam" leaves it to the
-        model. ordered: the constraints must come in the order they are given. forbidden: phrases that must stand in no
-        output. Both need "vdba". nbest: so many translations of each sentence, the further ones in `others`.
-        batch_tokens bounds memory: source subwords, padding included, that are translated at once.
+        model, "cdalign" puts constraints where the model's alignment module points to. ordered: the constraints must
+        come in the order they are given. forbidden: phrases that must stand in no output. Both need "vdba". nbest: so
+        many translations of each sentence, the further ones in `others`. batch_tokens bounds memory: source subwords,
+        padding included, that are translated at once.
         """
         options = SearchOptions(beam, length_penalty, max_length=POSITIONS - 2, aware=self.takes_constraints)
-        _require_options(options, search, nbest, ordered, batch_tokens)
-        _require_phrases(forbidden, search)
+        require_options(options, search, nbest, ordered, batch_tokens)
+        require_phrases(forbidden, search)
         wanted = self._wanted(sentences, constraints, search)
         self._tag(direction)
-        wishes = [Wishes(tuple(own), tuple(forbidden), ordered) if search == "vdba" else Wishes() for own in wanted]
-        pairs = zip(sentences, wanted, wishes, strict=True)
-        requests = [self._request(index, *row, direction) for index, row in enumerate(pairs)]
+        plans = self._plans(sentences, terminology, direction)
+        rows = zip(sentences, wanted, plans, strict=True)
+        bound = search == "vdba"
+        requests = [
+            self._request(index, *row, _wishes(*row[1:], forbidden, ordered) if bound else Wishes(), direction)
+            for index, row in enumerate(rows)
+        ]
+        if search == "cdalign":
+            requests = [self._guided(request, sentences[request.index], direction) for request in requests]
         results = [Translation("", 0.0)] * len(requests)
-        with progress_bar("translating", len(requests)) if progress else _no_progress() as advance:
+        with progress_bar("translating", len(requests), shown=progress) as advance:
             wanting = [request for request in requests if request.source]
             for request, found in self._find(wanting, direction, options, nbest, batch_tokens):
                 results[request.index] = self._translation(request, found[:nbest], direction)
@@ -155,8 +174,8 @@ class Translator:
         """What the model looks at while it produces an output, its own or any other: attention weights and gates."""
         tag = self._tag(direction)
         wanted = self._wanted([sentence], [constraints], "vdba")
-        request = self._request(0, sentence, wanted[0], Wishes(), direction)
-        tokens = self.subwords.encode(normalise(output))
+        request = self._request(0, sentence, wanted[0], TermPlan(), Wishes(), direction)
+        tokens = self.subwords.target.encode(normalise(output))
         if len(tokens) > POSITIONS - 2:
             raise DataError(f"the output has {len(tokens)} subwords, the limit is {POSITIONS - 2}")
         device = self.model.embedding.device
@@ -179,24 +198,35 @@ class Translator:
             seen.gates[0].cpu(),
         )
 
+    def pieces_of(self, text: str, side: Literal["source", "target"]) -> list[Span]:
+        """The characters each subword of a text stands for."""
+        vocabulary = self.subwords.source if side == "source" else self.subwords.target
+        return vocabulary.spans(text, vocabulary.encode(text))
+
+    def token_probabilities(
+        self,
+        sentences: Sequence[str],
+        outputs: Sequence[str | Translation],
+        constraints: Sequence[Sequence[Constraint]] | None = None,
+        *,
+        direction: str | None = None,
+        batch_tokens: int = 4096,
+    ) -> list[ScoredOutput]:
+        """P of every subword of outputs: of translations as they were produced, of texts cut into subwords anew."""
+        given = [self.subwords.target.encode(normalise(own)) if isinstance(own, str) else own.tokens for own in outputs]
+        pairs = zip(sentences, self._wanted(sentences, constraints, "vdba"), strict=True)
+        requests = [self._request(index, *row, TermPlan(), Wishes(), direction) for index, row in enumerate(pairs)]
+        return score_outputs(self.model, self.subwords, requests, given, self._tag(direction), batch_tokens)
+
     def _wanted(
         self, sentences: Sequence[str], constraints: Sequence[Sequence[Constraint]] | None, search: Search
     ) -> Sequence[Sequence[Constraint]]:
-        if isinstance(sentences, str):
-            raise DataError("translate() takes a list of sentences, not one string; write translate([sentence])")
-        if not isinstance(sentences, Sequence) or not isinstance(constraints, Sequence | None):
-            raise DataError("translate() takes lists: of sentences, and of lists of constraints")
-        for index, sentence in enumerate(sentences):
-            if not isinstance(sentence, str):
-                raise DataError(f"sentence {index + 1} must be text, got {sentence!r}")
-        constraints = [()] * len(sentences) if constraints is None else constraints
-        if len(constraints) != len(sentences):
-            raise ConstraintError(
-                f"there are {len(sentences)} sentences but constraints for {len(constraints)}; give one list a sentence"
+        constraints = require_lists(sentences, constraints)
+        if search == "cdalign" and self.model.alignment is None:
+            raise ConfigError(
+                "search cdalign needs a model with an alignment module; train one beside a finished model: "
+                "termweave train CONFIG --stage alignment"
             )
-        for index, own in enumerate(constraints):
-            if not isinstance(own, Sequence):
-                raise ConstraintError(f"sentence {index + 1}: give one list of constraints a sentence, [[…], […]]")
         if any(constraints) and search == "beam" and not self.takes_constraints:
             raise ConstraintError(
                 "this model takes no constraints (it is of stage 1, or vanilla); use a model of stage 2, or the search "
@@ -204,30 +234,61 @@ class Translator:
             )
         return constraints
 
+    def _plans(
+        self, sentences: Sequence[str], terminology: Terminology | Glossary | None, direction: str | None
+    ) -> list[TermPlan]:
+        if terminology is None:
+            return [TermPlan()] * len(sentences)
+        if isinstance(terminology, Glossary):
+            terminology = Terminology(terminology, direction or self.directions[0])
+        if not hasattr(terminology, "plan"):
+            raise ConfigError(f"terminology: give a Glossary or a Terminology, got {terminology!r}")
+        return [terminology.plan(sentence) for sentence in sentences]
+
     def _request(
-        self, index: int, sentence: str, constraints: Sequence[Constraint], wishes: Wishes, direction: str | None
+        self,
+        index: int,
+        sentence: str,
+        constraints: Sequence[Constraint],
+        plan: TermPlan,
+        wishes: Wishes,
+        direction: str | None,
     ) -> _Request:
         where = f"sentence {index + 1}"
-        source = self.subwords.encode(normalise(sentence))
-        if len(source) > POSITIONS - 2:
-            raise DataError(f"{where} has {len(source)} subwords, the limit is {POSITIONS - 2}; split it first")
         pairs = []
-        for constraint in constraints:
+        for constraint in (*constraints, *plan.told):
             if not isinstance(constraint, Constraint):
                 raise ConstraintError(f"{where}: expected a Constraint, got {constraint!r}")
-            ids = [self.subwords.encode(normalise(text)) for text in (constraint.source, constraint.target)]
+            target = next(iter(spellable(constraint, self.subwords)), normalise(constraint.target))
+            ids = self.subwords.source.encode(normalise(constraint.source)), self.subwords.target.encode(target)
             if not all(ids):
                 raise ConstraintError(f"{where}: {constraint} has an empty side: nothing visible is left of it")
             if max(map(len, ids)) > POSITIONS:
                 start = f"{constraint.source[:40]!r} → {constraint.target[:40]!r}"
                 raise ConstraintError(f"{where}: the constraint {start} … is over-long: at most {POSITIONS} subwords")
-            pairs.append((ids[0], ids[1]))
+            pairs.append(ids)
+        source = self.subwords.source.encode(self._replaced(normalise(sentence), (*constraints, *plan.told), direction))
+        if len(source) > POSITIONS - 2:
+            raise DataError(f"{where} has {len(source)} subwords, the limit is {POSITIONS - 2}; split it first")
         if wishes:
             require_possible(wishes, self._language(direction), POSITIONS - 2, self.subwords, where)
             self._require_countable(wishes, where)
             if not source and wishes.required:
                 raise ConstraintError(f"{where} is empty, but has constraints")
-        return _Request(index, source, pairs if self.takes_constraints else [], tuple(constraints), wishes)
+        told = pairs if self.takes_constraints and not self.model.config.replaces_source else []
+        return _Request(index, source, told, tuple(constraints), wishes, plan)
+
+    def _guided(self, request: _Request, sentence: str, direction: str | None) -> _Request:
+        """The request with its constraints' places in the source."""
+        text, direction = normalise(sentence), direction or self.directions[0]
+        wanted = (*request.given, *request.plan.told)
+        return replace(request, placed=place_constraints(text, wanted, self.subwords, direction))
+
+    def _replaced(self, text: str, constraints: Sequence[Constraint], direction: str | None) -> str:
+        """The text the model reads: with constraints in the place of their sources, if it was trained so."""
+        if not self.model.config.replaces_source:
+            return text
+        return replace_sources(text, constraints, (direction or self.directions[0]).partition("-")[0])
 
     def _require_countable(self, wishes: Wishes, where: str) -> None:
         needed = sum(item.occurrences for item in make_demands(wishes, self.subwords).required)
@@ -307,21 +368,28 @@ class Translator:
 
     def _translation(self, request: _Request, found: list[Hypothesis], direction: str | None) -> Translation:
         language = self._language(direction)
-        texts = [(self.subwords.decode(hypothesis.tokens), hypothesis.score) for hypothesis in found]
         each = [
-            Translation(text, score, locate(text, request.given, language, request.wishes.ordered))
-            for text, score in texts
+            self._located(self.subwords.decode(hypothesis.tokens), hypothesis, request, language)
+            for hypothesis in found
         ]
         return replace(each[0], others=tuple(each[1:]))
 
+    @staticmethod
+    def _located(text: str, found: Hypothesis, request: _Request, language: str) -> Translation:
+        wanted = (*request.given, *request.plan.told)
+        spans = locate(text, wanted, language, request.wishes.ordered)
+        given = len(request.given)
+        receipts = request.plan.receipts(text, spans[given:], language)
+        return Translation(text, found.score, spans[:given], (), found.tokens, receipts)
+
     def _tag(self, direction: str | None) -> int | None:
-        """The tag that leads the source; only a model of several directions has one."""
+        """The tag that leads the source; mostly only a model of several directions has one."""
         if direction is None and len(self.directions) == 1:
-            return None
+            direction = self.directions[0]
         if direction not in self.directions:
             asked = "no direction was given" if direction is None else f"the model does not translate {direction}"
             raise ConfigError(f"{asked}; choose one of: {', '.join(self.directions)}")
-        return None if len(self.directions) == 1 else self.subwords.tag(direction.split("-")[1])
+        return self.subwords.lead(direction, self.directions)
 
     def _steps(self, options: SearchOptions) -> Steps:
         """On a GPU, steps are recorded and kept; elsewhere they are taken as they come."""
@@ -351,41 +419,25 @@ class Translator:
         width = steps.width(int(lengths.max()))
         source = torch.from_numpy(pad_rows(np.concatenate(rows), lengths, width, subwords.pad))
         constraints = constraints_from_ids([request.constraints for request in batch], subwords.pad)
-        encoded = self.model.encode(source.to(device), constraints.to(device) if constraints else None)
+        memory = steps.encode(source.to(device), constraints.to(device) if constraints else None)
         limits = torch.from_numpy(lengths * LENGTH_FACTOR + LENGTH_EXTRA).to(device)
         automaton = None
         if any(request.wishes for request in batch):
             demands = [make_demands(request.wishes, subwords, strict) for request in batch]
             automaton = compile_automaton(demands, word_joins(subwords, strict), steps.multiple).to(device)
             limits = limits + automaton.total * LENGTH_FACTOR  # however many the constraints are, there is room
-        memory = self.model.decoder_memory(encoded)
-        found = beam_search(self.model, memory, limits, self._marks, options, automaton, steps)
+        guided = {}
+        if any(request.placed for request in batch):
+            guide = Guide.of([request.placed for request in batch], width, len(lead), steps.multiple).to(device)
+            guided, limits = {"guide": guide}, limits + guide.total * LENGTH_FACTOR
+        found = beam_search(self.model, memory, limits, self._marks, options, automaton, steps, **guided)
         if not all(found) and automaton is None:
             raise CheckpointError("the model gives no probabilities; its weights are damaged or training diverged")
         return found
 
 
-def _require_options(options: SearchOptions, search: str, nbest: int, ordered: bool, batch_tokens: int) -> None:
-    if search not in ("vdba", "beam"):
-        raise ConfigError(f"search: must be vdba or beam, got {search!r}")
-    for name, value in (("beam", options.beam), ("nbest", nbest), ("batch_tokens", batch_tokens)):
-        if not isinstance(value, int) or isinstance(value, bool) or value < 1:
-            raise ConfigError(f"{name}: must be at least 1, a whole number, got {value!r}")
-    if nbest > options.beam:
-        raise ConfigError(
-            f"nbest: must lie between 1 and the beam ({options.beam}), got {nbest}; raise --beam for more"
-        )
-    if not isinstance(options.length_penalty, int | float) or not 0 <= options.length_penalty < float("inf"):
-        raise ConfigError(f"length_penalty: must be a number, at least 0, got {options.length_penalty!r}")
-    if search == "beam" and ordered:
-        raise ConfigError("ordered needs the search that guarantees it; use --search vdba")
-
-
-def _require_phrases(forbidden: Sequence[str], search: str) -> None:
-    if isinstance(forbidden, str) or not all(isinstance(phrase, str) for phrase in forbidden):
-        raise ConfigError(f"forbidden: give a list of phrases, got {forbidden!r}")
-    if search == "beam" and forbidden:
-        raise ConfigError("forbidden phrases need the search that keeps them out; use --search vdba")
+def _wishes(constraints: Sequence[Constraint], plan: TermPlan, forbidden: Sequence[str], ordered: bool) -> Wishes:
+    return Wishes((*constraints, *plan.required), (*forbidden, *plan.forbidden), ordered)
 
 
 def _batches(requests: list[_Request], batch_tokens: int, steps: Steps) -> Iterator[list[_Request]]:
@@ -396,29 +448,3 @@ def _batches(requests: list[_Request], batch_tokens: int, steps: Steps) -> Itera
         count = steps.fitting(max(batch_tokens // (len(ordered[start].source) + 2), 1))
         yield ordered[start : start + count]
         start += count
-
-
-class _no_progress:  # noqa: N801  (reads like the function it stands in for)
-    def __enter__(self) -> _no_progress:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        return None
-
-    def __call__(self, amount: int = 1) -> None:
-        return None
-
-
-def choose_device(name: str) -> torch.device:
-    """ "auto" is a GPU where there is one."""
-    if name == "auto":
-        return torch.device("cuda" if torch.cuda.is_available() else "cpu")
-    try:
-        device = torch.device(name)
-    except RuntimeError:
-        raise ConfigError(f"unknown device {name!r}; use auto, cpu, cuda or cuda:0") from None
-    if device.type not in ("cpu", "cuda"):
-        raise ConfigError(f"device {name!r} is not supported; use auto, cpu, cuda or cuda:0")
-    if device.type == "cuda" and not torch.cuda.is_available():
-        raise ConfigError("no CUDA device was found; use --device cpu, or install a CUDA build of torch")
-    return device

@@ -52,7 +52,7 @@ def close_ends(automaton: Automaton, place: Place, values: Tensor, end: int) -> 
     Returns the scores of the ends that were closed, (batch, beam), −inf where none was.
     """
     kernels = _kernels(values.device)
-    if kernels and not automaton.forbids and automaton.never is None:
+    if kernels and not automaton.closes_more_than_ends:
         wished: Tensor = kernels.close(automaton, (place.nodes, place.bits), values, end)
         return wished
     ends = values[:, :, end].clone()
@@ -68,24 +68,26 @@ def choose_by_bank(
     scores: Scores,
     so_far: Tensor,  # (batch, beam) log P of the hypotheses
     wished: Tensor,  # (batch, beam) scores of the ends that are closed, see `close_ends`
-    room: Tensor,  # (batch,) tokens that still fit behind the candidates
+    limits: Tensor,  # (batch,) most tokens of an output
+    length: Tensor,  # () tokens of the candidates
     end: int,
     count: int,
     aware: bool,  # the model knows its constraints
 ) -> tuple[Candidates, Place]:
     """`count` candidates in the order of preference, and where they stand."""
-    base = so_far + scores.offset
-    kernels = _kernels(base.device)
-    if kernels and kernels.can_choose(best.tokens.shape[1], base.shape[1], automaton):
+    kernels = _kernels(so_far.device)
+    if kernels and kernels.can_choose(best.tokens.shape[1], so_far.shape[1], automaton):
         chosen = kernels.choose(
             automaton,
             (place.nodes, place.bits),
             (best.scores, best.parents, best.tokens),
             (own_best.scores, own_best.tokens),
             scores.values,
-            base,
+            so_far,
+            scores.offset,
             wished,
-            room,
+            limits,
+            length,
             end,
             count,
             aware,
@@ -94,14 +96,14 @@ def choose_by_bank(
     tokens = F.pad(automaton.tokens, (0, 1), value=end)
     candidates = _all_candidates(best, own_best, tokens, scores_of(scores, so_far, tokens))
     after, banned = _follow(automaton, place, candidates)
-    beam = base.shape[1]
+    base, beam = so_far + scores.offset, so_far.shape[1]
     before_and_after = (torch.cat([a, b], dim=1) for a, b in ((place.nodes, after.nodes), (place.bits, after.bits)))
     before, missing = automaton.missing(*before_and_after).tensor_split([beam], dim=1)
     # An end leads nowhere; that it comes only when nothing is missing has been seen to already.
     ends = candidates.tokens == end
     missing = missing.masked_fill(ends, 0)
     # A hypothesis that would rather end must go on with what is missing.
-    most = torch.where(wished + base > own_best.scores, before - 1, FAR).minimum(room.unsqueeze(1))
+    most = torch.where(wished + base > own_best.scores, before - 1, FAR).minimum((limits - length).unsqueeze(1))
     impossible = (banned & ~ends) | (missing > most.gather(1, candidates.parents))
     totals = candidates.scores.masked_fill(impossible, IMPOSSIBLE)
     order = (climb if aware else allocate)(totals, -missing, count)

@@ -22,21 +22,26 @@ class CorpusScore:
     signature: str
 
 
+def bleu_metric(target_language: str) -> BLEU:
+    """sacreBLEU's, with the tokeniser the language asks for."""
+    return BLEU(tokenize=_TOKENISERS.get(target_language, "13a"))
+
+
 def corpus_bleu(hypotheses: Sequence[str], references: Sequence[str], target_language: str) -> CorpusScore:
-    _require_parallel(hypotheses, references)
-    metric = BLEU(tokenize=_TOKENISERS.get(target_language, "13a"))
+    require_parallel(hypotheses, references)
+    metric = bleu_metric(target_language)
     value = metric.corpus_score(list(hypotheses), [list(references)]).score
     return CorpusScore("BLEU", float(value), str(metric.get_signature()))
 
 
 def corpus_chrf(hypotheses: Sequence[str], references: Sequence[str]) -> CorpusScore:
-    _require_parallel(hypotheses, references)
+    require_parallel(hypotheses, references)
     metric = CHRF()
     value = metric.corpus_score(list(hypotheses), [list(references)]).score
     return CorpusScore("chrF2", float(value), str(metric.get_signature()))
 
 
-def _require_parallel(hypotheses: Sequence[str], references: Sequence[str]) -> None:
+def require_parallel(hypotheses: Sequence[str], references: Sequence[str]) -> None:
     if len(hypotheses) != len(references):
         raise DataError(
             f"{len(hypotheses)} translations cannot be compared with {len(references)} references; "

@@ -12,7 +12,6 @@ they must not be mixed up:
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -51,20 +50,28 @@ class SuccessRate:
 
 def sentence_success(hypothesis: str, constraints: Sequence[Constraint], language: str) -> SuccessRate:
     """Count the constraints of one sentence; `language` is that of the translation."""
-    if not constraints:
-        return SuccessRate(0, 0, 0, 0)
-    demanded = Counter(_demanded_words(constraint, language) for constraint in constraints)
-    words = comparable(hypothesis, language)
-    met = {
-        targets: min(number, sum(count_occurrences(words, phrase) for phrase in targets))
-        for targets, number in demanded.items()
-    }
+    words = [len(_demanded_words(constraint, language)[0]) for constraint in constraints]
+    met = constraints_met(hypothesis, constraints, language)
     return SuccessRate(
-        met=sum(met.values()),
+        met=sum(met),
         total=len(constraints),
-        met_words=sum(len(targets[0]) * number for targets, number in met.items()),
-        total_words=sum(len(targets[0]) * number for targets, number in demanded.items()),
+        met_words=sum(number for number, flag in zip(words, met, strict=True) if flag),
+        total_words=sum(words),
     )
+
+
+def constraints_met(hypothesis: str, constraints: Sequence[Constraint], language: str) -> tuple[bool, ...]:
+    """For each constraint of a sentence: is it met? If the same is demanded too often, the first ones are."""
+    if not constraints:
+        return ()
+    demanded = [_demanded_words(constraint, language) for constraint in constraints]
+    words = comparable(hypothesis, language)
+    left = {targets: sum(count_occurrences(words, phrase) for phrase in targets) for targets in set(demanded)}
+    met = []
+    for targets in demanded:
+        met.append(left[targets] > 0)
+        left[targets] -= 1
+    return tuple(met)
 
 
 def success_rate(hypotheses: Sequence[str], constraints: Sequence[Sequence[Constraint]], language: str) -> SuccessRate:

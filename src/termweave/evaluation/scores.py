@@ -8,6 +8,7 @@ from pathlib import Path
 
 from termweave.constraints.evaluation_sets import ConstrainedSentence, read_constraint_set
 from termweave.data.readers import read_lines
+from termweave.errors import DataError
 from termweave.evaluation.bleu import CorpusScore, corpus_bleu, corpus_chrf
 from termweave.evaluation.csr import SuccessRate, success_rate
 from termweave.text.words import UNSPACED_LANGUAGES
@@ -72,6 +73,17 @@ def evaluate(
     parts += [f"{score.name}|{score.signature}" for score in (bleu, chrf)]
     parts.append(f"CSR|case:mixed|match:whole-{unit}")
     return Scores(len(sentences), bleu, chrf, success, "; ".join(parts))
+
+
+def read_translations(path: Path, constraint_set: Path, sentences: int) -> list[str]:
+    """Finished translations, one line for each sentence of the set."""
+    lines = list(read_lines(path))
+    if len(lines) != sentences:
+        raise DataError(
+            f"{path} has {len(lines)} lines, but {constraint_set} has {sentences} sentences; "
+            "translate exactly the sentences of the set, one line each"
+        )
+    return lines
 
 
 def evaluate_files(

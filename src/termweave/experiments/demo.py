@@ -96,6 +96,10 @@ def _show(rows: list[ConstrainedSentence], outputs: list[list[str]], scores: lis
         )
     screen.print(table)
     screen.print(
-        f"Try it: echo 'Der Lehrer hat ein Haus gekauft.' | .venv/bin/termweave translate {model} --term Haus=building",
+        "Try it: echo 'Der Lehrer hat ein Haus gekauft.' | "
+        f".venv/bin/termweave translate --model {model} --term Haus=building",
         soft_wrap=True,
+    )
+    screen.print(
+        f"Or on a page: .venv/bin/termweave serve --model {model}, then open http://127.0.0.1:8080", soft_wrap=True
     )

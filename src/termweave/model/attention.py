@@ -8,9 +8,11 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from termweave.accelerators import has_kernels
 from termweave.model.products import Linear
 
 
@@ -19,6 +21,33 @@ class KeysValues(NamedTuple):
 
     keys: Tensor
     values: Tensor
+
+
+def attend(queries: Tensor, memory: KeysValues, mask: Tensor | None = None, causal: bool = False) -> Tensor:
+    """The heads side by side, (batch, length, d)."""
+    attended = F.scaled_dot_product_attention(queries, memory.keys, memory.values, attn_mask=mask, is_causal=causal)
+    return attended.transpose(1, 2).flatten(2)
+
+
+def attend_few(queries: Tensor, memory: KeysValues, mask: Tensor) -> Tensor:
+    """The same for the hypotheses of a decoding step; mask (batch, 1, 1, keys): 0 is visible, −inf is hidden."""
+    if has_kernels(queries.device):
+        from termweave.model import attention_kernels
+
+        if attention_kernels.can_attend(*queries.shape[2:]):
+            return attention_kernels.attend_memory(queries, memory, mask)
+    return attend(queries, memory, mask)
+
+
+def mean_weights(queries: Tensor, keys: Tensor, mask: Tensor) -> Tensor:
+    """What the heads look at, on the average: (batch, length, keys), in float32. A row sums to 1.
+
+    mask (batch, 1, 1, keys): True is visible, or 0 is visible and −inf is hidden.
+    """
+    scores = queries.float() @ keys.float().mT * queries.shape[-1] ** -0.5
+    scores = scores.masked_fill(~mask, float("-inf")) if mask.dtype == torch.bool else scores + mask
+    weights: Tensor = scores.softmax(dim=-1).mean(dim=1)
+    return weights
 
 
 class MultiHeadAttention(nn.Module):
@@ -59,6 +88,5 @@ class MultiHeadAttention(nn.Module):
 
     def forward(self, queries: Tensor, memory: KeysValues, mask: Tensor | None = None, causal: bool = False) -> Tensor:
         """Attend from projected queries; mask (batch, 1, 1 or length, keys) is True for visible keys."""
-        attended = F.scaled_dot_product_attention(queries, memory.keys, memory.values, attn_mask=mask, is_causal=causal)
-        result: Tensor = self.output(attended.transpose(1, 2).flatten(2))
+        result: Tensor = self.output(attend(queries, memory, mask, causal))
         return result

@@ -11,7 +11,8 @@ over them, so they stay where they were written, and a small table of integers s
 The hypotheses of a sentence are the queries of one attention over all its steps · beam keys; the mask made from the
 table is the same for all layers. Every key is read once for the whole beam, and none is ever copied by a reordering.
 
-`FixedCache` does the same without a shape or an address that changes from step to step, as CUDA graphs need it.
+`FixedCache` does the same without a shape or an address that changes from step to step, as CUDA graphs need it. On a
+GPU, a kernel follows the table by itself, and there is no mask.
 """
 
 from __future__ import annotations
@@ -19,7 +20,8 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from termweave.model.attention import KeysValues
+from termweave.accelerators import has_kernels
+from termweave.model.attention import KeysValues, attend
 
 NOBODY = -1
 CHUNK = 32  # steps there is room for at first; most outputs are far shorter than their limit
@@ -73,6 +75,10 @@ class SelfAttentionCache:
         end = start + self.beam
         return KeysValues(keys[:, :, :end], values[:, :, :end])
 
+    def attend(self, layer: int, queries: Tensor, own: KeysValues) -> Tensor:
+        """What the hypotheses of this step see, (batch, hypotheses, d); own: their keys and values, which are added."""
+        return attend(queries, self.write(layer, own), self.mask)
+
     def end_step(self) -> None:
         self.length += 1
         self.position += 1
@@ -109,8 +115,24 @@ class FixedCache(SelfAttentionCache):
     def begin_step(self, hypotheses: int) -> None:
         place = self.position.view(1)
         self.ancestry.index_copy_(2, place, self.slots[None, :, None].expand(len(self.ancestry), -1, 1))
-        self._places = self.position * self.beam + self.slots
-        self._show(self.ancestry)
+        if not self._has_kernel:
+            self._places = self.position * self.beam + self.slots
+            self._show(self.ancestry)
+
+    @property
+    def _has_kernel(self) -> bool:
+        if not has_kernels(self.ancestry.device):
+            return False
+        from termweave.model import attention_kernels
+
+        return attention_kernels.can_attend(self.beam, self.layers[0].keys.shape[3])
+
+    def attend(self, layer: int, queries: Tensor, own: KeysValues) -> Tensor:
+        if not self._has_kernel:
+            return super().attend(layer, queries, own)
+        from termweave.model import attention_kernels
+
+        return attention_kernels.attend_past(queries, own, self.layers[layer], self.ancestry, self.position)
 
     def write(self, layer: int, own: KeysValues) -> KeysValues:
         past = self.layers[layer]

@@ -16,10 +16,13 @@ from torch import Tensor
 from termweave import storage
 from termweave.config import ModelConfig, from_tree, to_tree
 from termweave.errors import CheckpointError, TermweaveError
+from termweave.model.quantised import quantise
 from termweave.model.transformer import Transformer, constraint_parameters
-from termweave.text.subwords import Subwords
+from termweave.text.marian_vocabulary import load_vocabulary
+from termweave.text.vocabulary import Vocabulary
 
 FORMAT = 1  # rises when older folders can no longer be read
+SCALES = ".scales"  # behind the name of a weight kept in integers: what one of each row is worth
 WEIGHTS, SETTINGS, TOKENIZER = "weights.safetensors", "model.json", "tokenizer.model"
 
 
@@ -28,7 +31,7 @@ class Checkpoint:
     """A model with all it needs to translate."""
 
     model: Transformer
-    subwords: Subwords
+    subwords: Vocabulary
     directions: tuple[str, ...]  # what it translates, "de-en" for German into English
 
 
@@ -54,9 +57,27 @@ def save_checkpoint(
 def load_weights(folder: Path) -> dict[str, Tensor]:
     """The weights of a model folder, in float32."""
     try:
-        return {name: tensor.float() for name, tensor in load_file(folder / WEIGHTS).items()}
+        stored = load_file(folder / WEIGHTS)
     except (OSError, SafetensorError) as error:
         raise CheckpointError(f"{folder / WEIGHTS} cannot be read: {error}") from None
+    scales = {name: stored.pop(name + SCALES) for name in list(stored) if name + SCALES in stored}
+    return {
+        name: tensor.float() * scales[name].unsqueeze(-1) if name in scales else tensor.float()
+        for name, tensor in stored.items()
+    }
+
+
+def pack_checkpoint(folder: Path, output: Path) -> None:
+    """The same model at a quarter of the size: matrices as integers of eight bits, with a scale for each row."""
+    config, directions = load_settings(folder)
+    packed: dict[str, Tensor] = {}
+    for name, tensor in load_weights(folder).items():
+        if tensor.dim() < 2:
+            packed[name] = tensor
+            continue
+        integers, scales = quantise(tensor)
+        packed |= {name: integers, name + SCALES: scales}
+    save_checkpoint(output, packed, config, directions, folder / TOKENIZER)
 
 
 def load_settings(folder: Path) -> tuple[ModelConfig, tuple[str, ...]]:
@@ -78,21 +99,36 @@ def load_settings(folder: Path) -> tuple[ModelConfig, tuple[str, ...]]:
         raise CheckpointError(f"{folder / SETTINGS} is damaged: {error!r}") from None
 
 
+def ready_model() -> Path:
+    """The model that comes with the package."""
+    folder = Path(__file__).parents[1] / "ready"
+    if not (folder / SETTINGS).is_file():
+        raise CheckpointError("this copy of Termweave holds no ready model; name a model folder of your own (--model)")
+    return folder
+
+
 def load_checkpoint(folder: Path, device: torch.device | str = "cpu") -> Checkpoint:
     config, directions = load_settings(folder)
-    subwords = Subwords.load(folder / TOKENIZER)
-    model = Transformer(config, subwords.size, subwords.pad)
-    put_weights(model, load_weights(folder), folder)
+    subwords = load_vocabulary(folder / TOKENIZER)
+    with torch.device("meta"):  # no memory, no random numbers: the weights come from the folder
+        model = Transformer(config, subwords.size, subwords.pad)
+    put_weights(model, load_weights(folder), folder, assign=True)
+    model.make_positions()
     return Checkpoint(model.to(device).eval(), subwords, directions)
 
 
-def put_weights(model: Transformer, weights: Mapping[str, Tensor], folder: Path, new: bool = False) -> None:
-    """Fill a model. With `new`, the constraint parameters θ_c may be missing and keep their fresh values."""
+def put_weights(
+    model: Transformer, weights: Mapping[str, Tensor], folder: Path, new: bool = False, assign: bool = False
+) -> None:
+    """Fill a model. With `new`, the constraint parameters θ_c may be missing and keep their fresh values.
+
+    assign: the tensors themselves become the model's, instead of being copied into it.
+    """
     shapes = {name: tensor.shape for name, tensor in model.state_dict().items()}
     others = [name for name, tensor in weights.items() if name in shapes and tensor.shape != shapes[name]]
     if others:
         raise CheckpointError(f"the weights in {folder} do not fit the model: other sizes of {others[:3]}")
-    missing, unexpected = model.load_state_dict(weights, strict=False)
+    missing, unexpected = model.load_state_dict(weights, strict=False, assign=assign)
     if new:
         missing = [name for name in missing if name not in constraint_parameters(model)]
     if missing or unexpected:
@@ -107,6 +143,18 @@ def require_same_vocabulary(folder: Path, tokenizer: Path) -> None:
         raise CheckpointError(
             f"{folder} was trained with another vocabulary than {tokenizer}; prepare the corpus with "
             f"subwords.model = {str(folder / TOKENIZER)!r}, or choose another folder"
+        )
+
+
+def require_same_model(folder: Path, settings: ModelConfig) -> None:
+    """Sizes show it if weights do not fit; the number of heads or the activation would be wrong in silence."""
+    found = load_settings(folder)[0]
+    own = ("dropout", "attention", "output", "variant", "alignment_layer")  # free to be others in a later stage
+    pairs = {name: value for name, value in to_tree(found).items() if name not in own}
+    wrong = [f"{name} = {json.dumps(value)}" for name, value in pairs.items() if value != getattr(settings, name)]
+    if wrong:
+        raise CheckpointError(
+            f"{folder} is another model than the configuration's; there, set [model] {', '.join(wrong)}"
         )
 
 

@@ -32,7 +32,7 @@ def _marks(slot, is_slot, first, running, done):
     return tl.where(finished, 3, tl.where(leads, 0, tl.where(before, 1, 2)))
 
 
-@triton.jit
+@triton.jit(do_not_specialize=("slots", "beam"))
 def _mix(
     queries, from_state, keys, context, context_bias, mark_keys, null, mark_weights, gate_weight, gate_bias,
     tokens, filled, first, running, done, values, offset, new_offset,
@@ -49,32 +49,39 @@ def _mix(
     marks = _marks(slot, is_slot, first + row * slots, running + program * slots, done + program * slots)
     is_open = tl.max(((marks != 3) & is_filled).to(tl.int32), axis=0)
 
-    # Attention over [null; slots].
-    score = tl.zeros([lanes], dtype=tl.float32)
-    null_score = 0.0
+    # Attention over [null; slots]. Products are summed up behind the loop: in it, no thread need wait for another.
+    products = tl.zeros([lanes, chunk], dtype=tl.float32)
+    null_products = tl.zeros([chunk], dtype=tl.float32)
     place = (row * slots + slot)[:, None] * dimension
     for start in range(0, dimension, chunk):
         at = start + tl.arange(0, chunk)
         query = tl.load(queries + program * dimension + at) * scale
         key = tl.load(keys + place + at[None, :], mask=is_slot[:, None], other=0.0)
         key += tl.load(mark_keys + marks[:, None] * dimension + at[None, :])
-        score += tl.sum(key * query[None, :], axis=1)
-        null_score += tl.sum(query * tl.load(null + is_open * dimension + at), axis=0)
-    score = tl.where(is_filled, score, float("-inf"))
+        products += key * query[None, :]
+        null_products += query * tl.load(null + is_open * dimension + at)
+    score = tl.where(is_filled, tl.sum(products, axis=1), float("-inf"))
+    null_score = tl.sum(null_products, axis=0)
     highest = tl.maximum(tl.max(score, axis=0), null_score)
     power = tl.exp(score - highest)
     attention = power / (tl.sum(power, axis=0) + tl.exp(null_score - highest))
 
-    # The gate.
-    gate = tl.load(gate_bias)
+    # The gate. What the marks add depends on how much attention each of them gets, not on every slot.
+    starts = tl.sum(tl.where(marks == 0, attention, 0.0), axis=0)
+    nexts = tl.sum(tl.where(marks == 1, attention, 0.0), axis=0)
+    laters = tl.sum(tl.where(marks == 2, attention, 0.0), axis=0)
+    dones = tl.sum(tl.where(marks == 3, attention, 0.0), axis=0)
+    gates = tl.zeros([chunk], dtype=tl.float32)
     for start in range(0, dimension, chunk):
         at = start + tl.arange(0, chunk)
         seen = tl.load(context + place + at[None, :], mask=is_slot[:, None], other=0.0)
-        seen += tl.load(mark_weights + at[None, :] * 5 + marks[:, None])
-        hidden = tl.sum(seen * attention[:, None], axis=0) + tl.load(context_bias + at)
-        hidden += tl.load(from_state + program * dimension + at) + is_open * tl.load(mark_weights + at * 5 + 4)
-        gate += tl.sum((2 * tl.sigmoid(2 * hidden) - 1) * tl.load(gate_weight + at), axis=0)  # the bracket is tanh
-    shares = tl.sigmoid(gate) * attention
+        weights = mark_weights + at * 5
+        hidden = starts * tl.load(weights) + nexts * tl.load(weights + 1) + laters * tl.load(weights + 2)
+        hidden += dones * tl.load(weights + 3) + is_open * tl.load(weights + 4)
+        hidden += tl.load(from_state + program * dimension + at) + tl.load(context_bias + at)
+        hidden += tl.sum(seen * attention[:, None], axis=0)
+        gates += (2 * tl.sigmoid(2 * hidden) - 1) * tl.load(gate_weight + at)  # the bracket is tanh
+    shares = tl.sigmoid(tl.sum(gates, axis=0) + tl.load(gate_bias)) * attention
     rest = tl.maximum(1 - tl.sum(shares, axis=0), smallest)
     base = tl.load(offset + program) + tl.log(rest)
     tl.store(new_offset + program, base)
@@ -89,7 +96,7 @@ def _mix(
     tl.store(where, mixed - base, mask=is_filled)
 
 
-@triton.jit
+@triton.jit(do_not_specialize=("slots", "before", "beam"))
 def _advance(
     tokens, first, last, running, done, used, parents, newest, new_running, new_done, new_used, slots, before, beam,
     lanes: tl.constexpr,

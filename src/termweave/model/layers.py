@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
+from typing import NamedTuple
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from termweave.accelerators import has_kernels
 from termweave.config import ModelConfig
-from termweave.model.attention import KeysValues, MultiHeadAttention
+from termweave.model.attention import KeysValues, MultiHeadAttention, attend_few
 from termweave.model.cache import SelfAttentionCache
 from termweave.model.products import Linear
 from termweave.model.vectors import with_constraints
@@ -17,20 +20,32 @@ from termweave.model.vectors import with_constraints
 
 def sinusoidal_positions(length: int, dimension: int) -> Tensor:
     """(length, dimension): sines in the first half, cosines in the second."""
-    rates = torch.exp(torch.arange(dimension // 2) * (-math.log(10000.0) / (dimension // 2)))
+    # Worked out in double precision: rounded angles of far positions would be off by more than their sines show.
+    rates = torch.exp(torch.arange(dimension // 2, dtype=torch.double) * (-math.log(10000.0) / (dimension // 2)))
     angles = torch.arange(length).unsqueeze(1) * rates
-    return torch.cat([angles.sin(), angles.cos()], dim=1)
+    return torch.cat([angles.sin(), angles.cos()], dim=1).float()
+
+
+_ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {"relu": F.relu, "swish": F.silu, "gelu": F.gelu}
 
 
 class FeedForward(nn.Module):
     def __init__(self, config: ModelConfig) -> None:
         super().__init__()
+        self.activation = _ACTIVATIONS[config.activation]
         self.inner = Linear(config.dimension, config.feed_forward)
         self.outer = Linear(config.feed_forward, config.dimension)
 
     def forward(self, states: Tensor) -> Tensor:
-        result: Tensor = self.outer(F.relu(self.inner(states)))
+        result: Tensor = self.outer(self.activation(self.inner(states)))
         return result
+
+
+class Stream(NamedTuple):
+    """The states between two sub-layers of a decoding step, and what the second sees of them, (batch, beam, d) each."""
+
+    states: Tensor
+    seen: Tensor
 
 
 class Residual(nn.Module):
@@ -52,6 +67,16 @@ class Residual(nn.Module):
         states = states + self.dropout(change)
         result: Tensor = states if self.first else self.norm(states)
         return result
+
+    def pass_on(self, states: Tensor, change: Tensor, following: nn.Module) -> Stream:
+        """Leave the sub-layer and enter the next, in a decoding step; following: its norm, which only `pre` asks."""
+        norm = following if self.first else self.norm
+        if has_kernels(states.device) and isinstance(norm, nn.LayerNorm):
+            from termweave.model import attention_kernels
+
+            return Stream(*attention_kernels.add_norm(states, change, norm, keep=self.first))
+        states = self.leave(states, change)
+        return Stream(states, following(states) if self.first else states)
 
 
 class EncoderLayer(nn.Module):
@@ -91,23 +116,51 @@ class DecoderLayer(nn.Module):
 
     def forward(self, states: Tensor, encoded: Tensor, mask: Tensor, extra: KeysValues | None) -> Tensor:
         """All positions at once, for training. Padding stands on the right, so the causal order hides it."""
+        states, queries = self._look_back(states)
+        return self._look_over(states, queries, self.memory(encoded, extra), mask)
+
+    def _look_back(self, states: Tensor) -> tuple[Tensor, Tensor]:
+        """The self-attention of all positions; returns the states and the queries of the cross-attention."""
         queries, own = self.self_attention.project_all(self.self_attention_residual.enter(states))
         attended = self.self_attention(queries, own, causal=True)
-        return self._finish(states, attended, self.memory(encoded, extra), mask)
+        states = self.self_attention_residual.leave(states, attended)
+        return states, self.cross_attention.queries(self.cross_attention_residual.enter(states))
 
-    def step(self, states: Tensor, layer: int, cache: SelfAttentionCache, memory: KeysValues, mask: Tensor) -> Tensor:
-        """One position of every hypothesis: states (batch, beam, d).
+    def _look_over(self, states: Tensor, queries: Tensor, memory: KeysValues, mask: Tensor) -> Tensor:
+        """The cross-attention and the feed-forward block of all positions."""
+        attended = self.cross_attention(queries, memory, mask)
+        states = self.cross_attention_residual.leave(states, attended)
+        changed = self.feed_forward(self.feed_forward_residual.enter(states))
+        return self.feed_forward_residual.leave(states, changed)
+
+    def step(
+        self,
+        stream: Stream,
+        layer: int,
+        cache: SelfAttentionCache,
+        memory: KeysValues,
+        mask: Tensor,
+        following: nn.Module,
+    ) -> Stream:
+        """One position of every hypothesis; following: the norm behind this layer, as in `Residual.pass_on`.
 
         The hypotheses of a sentence stand along the length of the queries, in both attentions, so that no keys and
         values need a copy per hypothesis.
         """
-        queries, own = self.self_attention.project_all(self.self_attention_residual.enter(states))
-        attended = self.self_attention(queries, cache.write(layer, own), cache.mask)
-        return self._finish(states, attended, memory, mask)
+        stream, queries = self._step_back(stream, layer, cache)
+        return self._step_over(stream, queries, memory, mask, following)
 
-    def _finish(self, states: Tensor, attended: Tensor, memory: KeysValues, mask: Tensor) -> Tensor:
-        states = self.self_attention_residual.leave(states, attended)
-        queries = self.cross_attention.queries(self.cross_attention_residual.enter(states))
-        states = self.cross_attention_residual.leave(states, self.cross_attention(queries, memory, mask))
-        changed = self.feed_forward(self.feed_forward_residual.enter(states))
-        return self.feed_forward_residual.leave(states, changed)
+    def _step_back(self, stream: Stream, layer: int, cache: SelfAttentionCache) -> tuple[Stream, Tensor]:
+        """`_look_back` for one position of every hypothesis."""
+        queries, own = self.self_attention.project_all(stream.seen)
+        attended = self.self_attention.output(cache.attend(layer, queries, own))
+        stream = self.self_attention_residual.pass_on(stream.states, attended, self.cross_attention_residual.norm)
+        return stream, self.cross_attention.queries(stream.seen)
+
+    def _step_over(
+        self, stream: Stream, queries: Tensor, memory: KeysValues, mask: Tensor, following: nn.Module
+    ) -> Stream:
+        """`_look_over` for one position of every hypothesis."""
+        attended = self.cross_attention.output(attend_few(queries, memory, mask))
+        stream = self.cross_attention_residual.pass_on(stream.states, attended, self.feed_forward_residual.norm)
+        return self.feed_forward_residual.pass_on(stream.states, self.feed_forward(stream.seen), following)

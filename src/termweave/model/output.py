@@ -8,7 +8,8 @@ All variants share one interface and mix P_model with something the constraints 
 | `released` | P_model + g(h) · cos at the one best y ∈ t                     | no        |
 | `copy`     | (1 − λ(1 − a_0)) · P_model + λ · attention over the tokens t   | yes       |
 
-A sentence without constraints gets P_model itself from each of them. All mixing is done in float32,
+A fourth, `pointer`, copies from the source instead (`pointer.py`).
+A sentence without constraints gets P_model itself from each of the three. All mixing is done in float32,
 whatever the precision of the rest: `Transformer` switches autocast off around these layers.
 """
 
@@ -27,6 +28,7 @@ from termweave.data.batches import ConstraintTensors
 from termweave.model.attention import MultiHeadAttention
 from termweave.model.coverage import DONE, MARKS, Progress, Slots
 
+CHUNK = 128  # tokens: with 32,000 of them, a search looks at about as many chunks as tokens in the end
 ROWS = 4  # whose distributions fit into a processor's cache
 SMALLEST = 1e-12  # probabilities are kept above this before the logarithm
 
@@ -41,9 +43,17 @@ class Scores:
 
     values: Tensor
     offset: Tensor
+    # (batch, length, chunks) the largest of every CHUNK values, where they were found in passing. Few of the values are
+    # changed after that; whoever changes many leaves them out.
+    maxima: Tensor | None = None
 
     @staticmethod
     def of_logits(logits: Tensor) -> Scores:
+        if has_kernels(logits.device):
+            from termweave.model import score_kernels
+
+            maxima, offset = score_kernels.survey(logits, CHUNK)
+            return Scores(logits, offset, maxima)
         # log_softmax is one pass, logsumexp several: so the sum is read off one of its results. On the CPU, that is
         # done for a few rows at a time, whose result stays in the processor's cache and is thrown away there.
         rows = logits.flatten(0, 1)
@@ -325,7 +335,7 @@ class CopyOutput(OutputLayer):
 
             if copy_kernels.can_mix(memory, states.shape[2]):
                 offset = copy_kernels.mix(self, states, model, memory, progress, SMALLEST)
-                return Scores(model.values, offset)
+                return Scores(model.values, offset, model.maxima)
         shares, rest = self._shares(states, memory, memory.slots.marks(progress))
         same = memory.tokens.unsqueeze(2) == memory.tokens.unsqueeze(1)
         copied = shares @ (same & memory.filled.unsqueeze(1)).to(shares.dtype)
@@ -335,7 +345,7 @@ class CopyOutput(OutputLayer):
         values = model.values.gather(2, index)
         mixed = torch.logaddexp(values + offset, copied.clamp(min=SMALLEST).log()) - offset
         mixed = torch.where(memory.filled.unsqueeze(1), mixed, values)
-        return Scores(model.values.scatter_(2, index, mixed), offset.squeeze(2))
+        return Scores(model.values.scatter_(2, index, mixed), offset.squeeze(2), model.maxima)
 
 
 def output_layer(config: ModelConfig) -> OutputLayer | None:

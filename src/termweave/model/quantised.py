@@ -16,6 +16,14 @@ from torch import Tensor, nn
 LARGEST = 127
 
 
+def quantise(weight: Tensor) -> tuple[Tensor, Tensor]:
+    """Integers of the weight's shape, and what one of each row is worth, (…, rows)."""
+    weight = weight.detach().float()
+    scales = weight.abs().amax(dim=-1).clamp(min=torch.finfo(torch.float32).tiny) / LARGEST
+    integers = (weight / scales.unsqueeze(-1)).round().clamp(-LARGEST, LARGEST)
+    return integers.to(torch.int8), scales
+
+
 class QuantisedLinear(nn.Module):
     """Stands in for a `Linear`: same calls, other arithmetic."""
 
@@ -26,10 +34,8 @@ class QuantisedLinear(nn.Module):
     def __init__(self, weight: Tensor, bias: Tensor | None) -> None:
         """weight: (outputs, inputs); bias: (outputs,)."""
         super().__init__()
-        weight = weight.detach().float()
-        scales = weight.abs().amax(dim=1).clamp(min=torch.finfo(torch.float32).tiny) / LARGEST
-        integers = (weight / scales.unsqueeze(1)).round().clamp(-LARGEST, LARGEST)
-        self.register_buffer("integers", integers.to(torch.int8))
+        integers, scales = quantise(weight)
+        self.register_buffer("integers", integers)
         self.register_buffer("scales", scales)
         self.register_buffer("bias", None if bias is None else bias.detach().float())
         self._packed: dict[tuple[int, int], torch.ScriptObject] = {}

@@ -13,11 +13,13 @@ from torch import Tensor, nn
 
 from termweave.config import ModelConfig
 from termweave.data.batches import ConstraintTensors
+from termweave.model.alignment import Alignment
 from termweave.model.attention import KeysValues, MultiHeadAttention
 from termweave.model.cache import FixedCache, SelfAttentionCache
 from termweave.model.coverage import Progress
-from termweave.model.layers import DecoderLayer, EncoderLayer, sinusoidal_positions
-from termweave.model.output import OutputMemory, Scores, output_layer
+from termweave.model.layers import DecoderLayer, EncoderLayer, Stream, sinusoidal_positions
+from termweave.model.output import OutputLayer, OutputMemory, Scores, output_layer
+from termweave.model.pointer import PointerOutput, PointingLayer
 from termweave.model.products import PackedLinear, linear, replace_linear
 from termweave.model.quantised import QuantisedLinear
 from termweave.model.vectors import Adapters, ConstraintMemory, ConstraintVectors, key_value_projections
@@ -43,11 +45,13 @@ class DecoderMemory:
     layers: tuple[KeysValues, ...]  # per decoder layer (batch, heads, constraint slots + length, d / heads)
     mask: Tensor  # (batch, 1, 1, constraint slots + length): 0 is visible, −inf is hidden
     output: OutputMemory | None
+    alignment: Tensor | None = None  # (batch, heads, length, d / heads) keys of the alignment module, if there is one
 
     def select(self, rows: Tensor) -> DecoderMemory:
         """The memory of some sentences of the batch."""
         layers = tuple(KeysValues(memory.keys[rows], memory.values[rows]) for memory in self.layers)
-        return DecoderMemory(layers, self.mask[rows], self.output.select(rows) if self.output else None)
+        output = self.output.select(rows) if self.output else None
+        return DecoderMemory(layers, self.mask[rows], output, None if self.alignment is None else self.alignment[rows])
 
 
 Layer = TypeVar("Layer", bound=nn.Module)
@@ -64,7 +68,10 @@ class Layers(nn.ModuleList, Generic[Layer]):
 
 
 class Transformer(nn.Module):
-    """θ_v is everything but the modules that exist only with `attention` or `output` switched on; those are θ_c."""
+    """θ_v is everything but the modules that exist only with `attention` or `output` switched on; those are θ_c.
+
+    The alignment module of `cdalign` belongs to neither: it looks on, and nothing of it goes into a translation.
+    """
 
     positions: Tensor
 
@@ -73,23 +80,34 @@ class Transformer(nn.Module):
         self.config = config
         self.padding = padding
         self.embedding = nn.Parameter(torch.empty(vocabulary, config.dimension))
-        self.register_buffer("positions", sinusoidal_positions(POSITIONS, config.dimension), persistent=False)
+        self.source_embedding = nn.Parameter(torch.empty_like(self.embedding)) if config.source_embedding else None
+        self.vocabulary_bias = nn.Parameter(torch.zeros(vocabulary)) if config.vocabulary_bias else None
+        self.make_positions()
         self.encoder = Layers([EncoderLayer(config) for _ in range(config.encoder_layers)])
-        self.decoder = Layers([DecoderLayer(config) for _ in range(config.decoder_layers)])
+        pointing = config.variant == "pointer" and config.output
+        last = PointingLayer(config) if pointing else DecoderLayer(config)
+        self.decoder = Layers([*(DecoderLayer(config) for _ in range(config.decoder_layers - 1)), last])
         self.encoder_norm = _final_norm(config)
         self.decoder_norm = _final_norm(config)
         layers = config.encoder_layers + config.decoder_layers
         released = config.variant == "released"
         self.constraint_memory = (
-            ConstraintMemory(layers, config.dimension, config.heads, released) if config.attention else None
+            ConstraintMemory(layers, config.dimension, config.heads, released) if config.vectors else None
         )
-        self.output = output_layer(config)
+        self.output: OutputLayer | None = PointerOutput(config) if pointing else output_layer(config)
+        self.alignment = Alignment(config) if config.alignment_layer else None
         self.dropout = nn.Dropout(config.dropout)
         self.vocabulary_product: nn.Module | None = None  # set by `use_precision`
         self._initialise()
 
+    def make_positions(self) -> None:
+        positions = sinusoidal_positions(POSITIONS, self.config.dimension)
+        self.register_buffer("positions", positions, persistent=False)
+
     def _initialise(self) -> None:
-        nn.init.normal_(self.embedding, std=self.config.dimension**-0.5)
+        for embedding in (self.embedding, self.source_embedding):
+            if embedding is not None:
+                nn.init.normal_(embedding, std=self.config.dimension**-0.5)
         for module in self.modules():
             if isinstance(module, nn.Linear):
                 nn.init.xavier_uniform_(module.weight)
@@ -101,7 +119,17 @@ class Transformer(nn.Module):
 
     def embed(self, ids: Tensor, positions: Tensor | None) -> Tensor:
         """Scaled embeddings plus sinusoidal positions; `positions` has the shape of `ids` or of its last axis."""
-        vectors = F.embedding(ids, self.embedding) * math.sqrt(self.config.dimension)
+        return self._embed(self.embedding, ids, positions)
+
+    def embed_source(self, ids: Tensor, positions: Tensor) -> Tensor:
+        """The same for the source side, of the sentence and of the constraints."""
+        embedding = self.embedding if self.source_embedding is None else self.source_embedding
+        return self._embed(embedding, ids, positions)
+
+    def _embed(self, embedding: Tensor, ids: Tensor, positions: Tensor | None) -> Tensor:
+        vectors = F.embedding(ids, embedding)
+        if self.config.scale_embedding:
+            vectors = vectors * math.sqrt(self.config.dimension)
         return vectors if positions is None else vectors + self.positions[positions]
 
     def encode(self, source: Tensor, constraints: ConstraintTensors | None = None) -> Encoded:
@@ -113,10 +141,13 @@ class Transformer(nn.Module):
             mask = torch.cat([constraints.source.number > 0, mask], dim=1)
         mask = mask[:, None, None, :]
         positions = torch.arange(source.shape[1], device=source.device)
-        states = self.dropout(self.embed(source, positions))
+        states = self.dropout(self.embed_source(source, positions))
         for layer, keys_values in zip(self.encoder, extra[: len(self.encoder)], strict=True):
             states = layer(states, mask, keys_values)
-        return Encoded(self.encoder_norm(states), mask, extra[len(self.encoder) :], self._remember(constraints))
+        output = self._remember(constraints)
+        if isinstance(self.output, PointerOutput):
+            output = self.output.remember_source(source, self.padding)
+        return Encoded(self.encoder_norm(states), mask, extra[len(self.encoder) :], output)
 
     def vectorise(self, constraints: ConstraintTensors) -> ConstraintVectors:
         """K_c and V_c, eqs. kv-attn and const-related-kv."""
@@ -128,7 +159,7 @@ class Transformer(nn.Module):
 
     def _embed_constraints(self, constraints: ConstraintTensors) -> tuple[Tensor, Tensor]:
         source, target = constraints.source, constraints.target
-        return self.embed(source.ids, source.positions), self.embed(target.ids, target.positions)
+        return self.embed_source(source.ids, source.positions), self.embed(target.ids, target.positions)
 
     def _extra(self, constraints: ConstraintTensors, memory: ConstraintMemory) -> tuple[KeysValues, ...]:
         """Keys and values of the constraints for every layer, encoder first."""
@@ -138,7 +169,7 @@ class Transformer(nn.Module):
         return layers
 
     def _remember(self, constraints: ConstraintTensors | None) -> OutputMemory | None:
-        if constraints is None or self.output is None:
+        if constraints is None or self.output is None or isinstance(self.output, PointerOutput):
             return None
         positions = constraints.target.positions if self.output.with_positions else None
         with _full_precision(self.embedding):
@@ -146,20 +177,51 @@ class Transformer(nn.Module):
             return self.output.remember(constraints, vectors.to(_type_of(self.output)), self.embedding)
 
     def decode(self, target_input: Tensor, encoded: Encoded) -> Tensor:
-        """States at all positions of a given target, (batch, length, d)."""
+        """States at all positions of a given target, (batch, length, d); those of a pointer are wider, see there."""
+        states = self._decode(target_input, encoded, len(self.decoder))
+        return self._complete(self.decoder_norm(self._hidden(states)), states, target_input)
+
+    def _decode(self, target_input: Tensor, encoded: Encoded, layers: int) -> Tensor:
+        """The states behind the first so many layers."""
         positions = torch.arange(target_input.shape[1], device=target_input.device)
         states: Tensor = self.dropout(self.embed(target_input, positions))
-        for layer, keys_values in zip(self.decoder, encoded.extra, strict=True):
+        for layer, keys_values in list(zip(self.decoder, encoded.extra, strict=True))[:layers]:
             states = layer(states, encoded.states, encoded.mask, keys_values)
-        normed: Tensor = self.decoder_norm(states)
-        return normed
+        return states
+
+    def align(self, target_input: Tensor, encoded: Encoded) -> Tensor:
+        """(batch, length, source): what each token that follows a given target translates."""
+        assert self.alignment is not None
+        states = self._decode(target_input, encoded, self.config.alignment_layer)
+        if self.config.norm == "pre":
+            states = self._norms_behind()[self.config.alignment_layer - 1](states)
+        keys = self.alignment.keys(encoded.states)
+        weights: Tensor = self.alignment(states, keys, encoded.mask[..., -keys.shape[2] :])
+        return weights
+
+    def _norms_behind(self) -> list[nn.Module]:
+        """With `pre`, what stands behind each decoder layer: the first norm of the next one, or the final norm."""
+        return [*(layer.self_attention_residual.norm for layer in list(self.decoder)[1:]), self.decoder_norm]
+
+    def _hidden(self, states: Tensor) -> Tensor:
+        """h alone, without the numbers in float32 that a pointer puts behind it."""
+        width = self.config.dimension
+        return states if states.shape[-1] == width else states[..., :width].to(self.embedding.dtype)
+
+    def _complete(self, hidden: Tensor, looked: Tensor, before: Tensor) -> Tensor:
+        """What a pointer adds to h; looked: what its last layer gave; before: ids of the tokens the states follow."""
+        if not isinstance(self.output, PointerOutput):
+            return hidden
+        with _full_precision(hidden):
+            return self.output.complete(hidden, looked[..., self.config.dimension :], self.embed(before, None))
 
     def decoder_memory(self, encoded: Encoded) -> DecoderMemory:
         pairs = zip(self.decoder, encoded.extra, strict=True)
         layers = tuple(layer.memory(encoded.states, keys_values) for layer, keys_values in pairs)
         # Made here, once: attention would turn booleans into numbers in every layer of every step.
         mask = torch.zeros_like(encoded.mask, dtype=encoded.states.dtype).masked_fill(~encoded.mask, float("-inf"))
-        return DecoderMemory(layers, mask, encoded.output)
+        alignment = None if self.alignment is None else self.alignment.keys(encoded.states)
+        return DecoderMemory(layers, mask, encoded.output, alignment)
 
     def start_cache(self, batch: int, beam: int) -> SelfAttentionCache:
         return SelfAttentionCache(len(self.decoder), batch, beam, *self._head_shape(), like=self.embedding)
@@ -176,13 +238,27 @@ class Transformer(nn.Module):
 
         The first step may be given one hypothesis a sentence, (batch, 1).
         """
+        *_, last = self._streams(tokens, cache, memory)
+        return self._complete(self._hidden(last.seen), last.seen, tokens)
+
+    def step_aligned(self, tokens: Tensor, cache: SelfAttentionCache, memory: DecoderMemory) -> tuple[Tensor, Tensor]:
+        """The same, and what the token that follows each hypothesis translates, (batch, beam, source)."""
+        assert self.alignment is not None and memory.alignment is not None
+        streams = list(self._streams(tokens, cache, memory))
+        mask = memory.mask[..., -memory.alignment.shape[2] :]  # without the constraints, which stand before the source
+        alignment: Tensor = self.alignment(streams[self.config.alignment_layer - 1].seen, memory.alignment, mask)
+        return self._complete(self._hidden(streams[-1].seen), streams[-1].seen, tokens), alignment
+
+    def _streams(self, tokens: Tensor, cache: SelfAttentionCache, memory: DecoderMemory) -> Iterator[Stream]:
+        """What each layer hands on in a step, one after the other."""
         states = self.embed(tokens, None) + cache.row_of(self.positions)
         cache.begin_step(tokens.shape[1])
-        for index, layer in enumerate(self.decoder):
-            states = layer.step(states, index, cache, memory.layers[index], memory.mask)
+        layers = list(self.decoder)
+        stream = Stream(states, layers[0].self_attention_residual.enter(states))
+        for index, (layer, norm) in enumerate(zip(layers, self._norms_behind(), strict=True)):
+            stream = layer.step(stream, index, cache, memory.layers[index], memory.mask, norm)
+            yield stream
         cache.end_step()
-        normed: Tensor = self.decoder_norm(states)
-        return normed
 
     def scores(self, states: Tensor, output: OutputMemory | None, progress: Progress | None) -> Scores:
         """log P of every token after states (batch, length, d); progress: what the hypotheses have produced."""
@@ -201,10 +277,12 @@ class Transformer(nn.Module):
             return self.output.over_vocabulary(states.float(), model, output, prefix)
 
     def _logits(self, states: Tensor) -> Tensor:
+        states = self._hidden(states).contiguous()
         if self.vocabulary_product is not None:
             logits: Tensor = self.vocabulary_product(states)
         else:
-            logits = linear(states, self.embedding.to(states.dtype))
+            bias = None if self.vocabulary_bias is None else self.vocabulary_bias.to(states.dtype)
+            logits = linear(states, self.embedding.to(states.dtype), bias)
         return logits.float()
 
     def use_precision(self, precision: str) -> None:
@@ -225,7 +303,8 @@ class Transformer(nn.Module):
     def _replace_products(self, kind: Callable[[Tensor, Tensor | None], nn.Module]) -> None:
         replace_linear(self.encoder, kind)
         replace_linear(self.decoder, kind)
-        self.vocabulary_product = kind(self.embedding.detach(), None)
+        bias = None if self.vocabulary_bias is None else self.vocabulary_bias.detach()
+        self.vocabulary_product = kind(self.embedding.detach(), bias)
 
 
 def _final_norm(config: ModelConfig) -> nn.Module:
@@ -242,5 +321,6 @@ def _full_precision(tensor: Tensor) -> torch.autocast:
 
 
 def constraint_parameters(model: Transformer) -> set[str]:
-    """Names of θ_c, the parameters a vanilla Transformer does not have."""
-    return {name for name, _ in model.named_parameters() if name.startswith(("constraint_memory.", "output."))}
+    """Names of θ_c and of the alignment module, the parameters a vanilla Transformer does not have."""
+    added = ("constraint_memory.", "output.", "alignment.")
+    return {name for name, _ in model.named_parameters() if name.startswith(added)}

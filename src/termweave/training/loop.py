@@ -35,6 +35,7 @@ from termweave.model.checkpoint import (
 )
 from termweave.model.transformer import Transformer
 from termweave.progress import console, progress_bar
+from termweave.training.alignment import AlignmentObjective
 from termweave.training.distributed import Processes
 from termweave.training.objective import Objective
 from termweave.training.schedule import learning_rate
@@ -101,6 +102,7 @@ class StageTrainer:
         directions: tuple[str, ...],
         validator: Validator | None,
         validate_every: int,
+        objective: Objective | AlignmentObjective | None = None,
     ) -> None:
         if training.accumulation % group.count:
             raise TrainingError(
@@ -111,11 +113,12 @@ class StageTrainer:
         self.folder, self.group, self.tokenizer, self.directions = folder, group, tokenizer, directions
         self.validator, self.validate_every = validator, validate_every
         self.bfloat16 = _bfloat16(training, group.device)
-        self.objective = Objective(model, training.label_smoothing)
+        self.objective = objective or Objective(model, training.label_smoothing)
         if training.compile == "always" or (training.compile == "auto" and group.device.type == "cuda"):
             self.objective.compile_parts()
         self.parallel: nn.Module = DistributedDataParallel(self.objective) if group.count > 1 else self.objective
-        self.parameters = list(model.parameters())  # once: to find them in the modules takes as long as to clip them
+        # Once: to find them in the modules takes as long as to clip them.
+        self.parameters = [parameter for parameter in model.parameters() if parameter.requires_grad]
         self.optimiser = torch.optim.Adam(
             self.parameters,
             lr=1.0,
@@ -132,7 +135,7 @@ class StageTrainer:
         position = self.step * self.training.accumulation + self.group.rank
         pinned = self.group.device.type == "cuda"
         feed = closing(self.stream.batches(position, stride=self.group.count, pinned=pinned))
-        self.model.train()
+        self.objective.train()
         window = _Window()
         stopped = False
         with feed as batches, self._writer() as writer, progress_bar(self.name, self.stage.steps) as advance:

@@ -17,9 +17,14 @@ from termweave.model.output import OutputMemory
 from termweave.model.transformer import Transformer
 
 
-def score_reference(states: Tensor, embedding: Tensor, target: Tensor) -> tuple[Tensor, Tensor]:
-    """The model's own log P of the reference, and its mean log P over the vocabulary; both (batch, length)."""
-    logits = F.linear(states, embedding).float()
+def score_reference(
+    states: Tensor, embedding: Tensor, target: Tensor, bias: Tensor | None = None
+) -> tuple[Tensor, Tensor]:
+    """The model's own log P of the reference, and its mean log P over the vocabulary; both (batch, length).
+
+    What a pointer's states carry behind h is no part of it.
+    """
+    logits = F.linear(states[..., : embedding.shape[1]], embedding, bias).float()
     normaliser = logits.logsumexp(dim=-1)
     at_reference = logits.gather(-1, target.unsqueeze(-1)).squeeze(-1)
     return at_reference - normaliser, logits.mean(dim=-1) - normaliser
@@ -53,7 +58,7 @@ class Objective(nn.Module):
         model = self.model
         encoded = model.encode(batch.source, batch.constraints)
         states = model.decode(batch.target_input, encoded)
-        at_reference, mean = self.score_reference(states, model.embedding, batch.target)
+        at_reference, mean = self.score_reference(states, model.embedding, batch.target, model.vocabulary_bias)
         if encoded.output is not None and model.output is not None:
             with torch.autocast(states.device.type, enabled=False):
                 at_reference = self.mix_at_reference(model, states.float(), at_reference, batch.target, encoded.output)

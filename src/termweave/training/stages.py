@@ -1,4 +1,7 @@
-"""The two stages: θ_v alone on plain sentences, then the whole model θ on sentences with constraints."""
+"""The two stages: θ_v alone on plain sentences, then the whole model θ on sentences with constraints.
+
+And one for CDAlign: the alignment module alone, beside a model that is finished.
+"""
 
 from __future__ import annotations
 
@@ -12,26 +15,29 @@ from typing import Literal
 import torch
 
 from termweave import storage
+from termweave.accelerators import choose_device
 from termweave.config import Config, ModelConfig, StageConfig
 from termweave.data.corpus import PreparedCorpus
+from termweave.data.linked import LinkedStream, open_links
 from termweave.data.stream import BatchStream, Weighting
-from termweave.decoding.translator import choose_device
 from termweave.errors import TrainingError
 from termweave.model.checkpoint import (
     average_weights,
     load_settings,
     load_weights,
     put_weights,
+    require_same_model,
     require_same_vocabulary,
     save_checkpoint,
 )
 from termweave.model.transformer import Transformer
 from termweave.progress import console
+from termweave.training.alignment import AlignmentObjective
 from termweave.training.distributed import Processes, processes
 from termweave.training.loop import StageTrainer, StopSignal, regular_checkpoints
 from termweave.training.validation import Validator
 
-Stage = Literal["1", "2", "both"]
+Stage = Literal["1", "2", "both", "alignment"]
 
 
 @dataclass(frozen=True)
@@ -53,6 +59,9 @@ def train(
     with processes(choose_device(device)) as group, stop.listening():
         run = _Run(config, group)
         model: Path | None = Path(config.training.start_from) if config.training.start_from else None
+        if stage == "alignment":
+            model = run.alignment(model or run.latest(), stop)
+            return TrainingResult(model is not None, model)
         if stage in ("1", "both") and model is None:
             model = run.stage1(stop)
             if model is None:
@@ -75,15 +84,52 @@ class _Run:
         self.directions = tuple(direction.name for direction in self.corpus.directions)
 
     def stage1(self, stop: StopSignal) -> Path | None:
-        plain = dataclasses.replace(self.config.model, attention=False, output=False)
-        return self._stage("stage1", plain, None, self.config.training.stage1, Weighting(), stop)
+        plain = dataclasses.replace(self.config.model, attention=False, output=False, alignment_layer=0)
+        return self._stage("stage1", plain, None, self.config.training.stage1, self._stream(Weighting()), stop)
 
     def stage2(self, first: Path, stop: StopSignal) -> Path | None:
-        model, stage = self.config.model, self.config.training.stage2
+        model, stage = dataclasses.replace(self.config.model, alignment_layer=0), self.config.training.stage2
         # With neither, stage 2 is stage 1 continued: the vanilla baseline.
         constraints = model.attention or model.output
-        weighting = Weighting(stage.alpha, stage.beta, constraints)
-        return self._stage("stage2", model, first, stage, weighting, stop)
+        weighting = Weighting(stage.alpha, stage.beta, constraints, model.replaces_source)
+        return self._stage("stage2", model, first, stage, self._stream(weighting, later=1), stop)
+
+    def latest(self) -> Path:
+        """The model of the last stage that is finished."""
+        finished = [self.folder / stage / "final" for stage in ("stage2", "stage1")]
+        found = next((path for path in finished if path.exists()), None)
+        if found is None:
+            raise TrainingError(
+                f"the alignment module looks at a finished model, but {self.folder} has none; train stage 1 first, or "
+                "name a model folder in training.start_from"
+            )
+        return found
+
+    def alignment(self, first: Path, stop: StopSignal) -> Path | None:
+        """Train the alignment module of a finished model, and nothing else of it."""
+        settings, _ = load_settings(first)
+        layer = self.config.model.alignment_layer or (settings.decoder_layers + 1) // 2
+        settings = dataclasses.replace(settings, alignment_layer=layer)
+        training = self.config.training
+        stream = LinkedStream(
+            self.corpus.directions,
+            open_links(self.corpus),
+            self.corpus.subwords,
+            batch_tokens=training.batch_tokens,
+            seed=training.seed + 2,
+        )
+        return self._stage("alignment", settings, first, training.alignment, stream, stop)
+
+    def _stream(self, weighting: Weighting, later: int = 0) -> BatchStream:
+        """later: which stage after the first, so that no two see the same order of sentences."""
+        return BatchStream(
+            self.corpus.directions,
+            self.corpus.subwords,
+            batch_tokens=self.config.training.batch_tokens,
+            seed=self.config.training.seed + later,
+            sampling=self.config.sampling,
+            weighting=weighting,
+        )
 
     def _stage(
         self,
@@ -91,7 +137,7 @@ class _Run:
         settings: ModelConfig,
         start: Path | None,
         stage: StageConfig,
-        weighting: Weighting,
+        stream: BatchStream,
         stop: StopSignal,
     ) -> Path | None:
         """Train one stage and write its model folder; None if it was stopped before its end."""
@@ -106,18 +152,11 @@ class _Run:
         model = Transformer(settings, subwords.size, subwords.pad)
         if start is not None:
             require_same_vocabulary(start, self.tokenizer)
+            require_same_model(start, settings)
             put_weights(model, load_weights(start), start, new=True)
         torch.manual_seed(training.seed + 1000 + self.group.rank)  # dropout differs between processes
-        seed = training.seed + (0 if name == "stage1" else 1)
-        stream = BatchStream(
-            self.corpus.directions,
-            subwords,
-            batch_tokens=training.batch_tokens,
-            seed=seed,
-            sampling=self.config.sampling,
-            weighting=weighting,
-        )
         validation = self.config.validation
+        aligning = isinstance(stream, LinkedStream)  # translations do not change then, so there is nothing to validate
         trainer = StageTrainer(
             name,
             model.to(self.group.device),
@@ -128,8 +167,9 @@ class _Run:
             self.group,
             tokenizer=self.tokenizer,
             directions=self.directions,
-            validator=Validator(validation, subwords, self.directions) if validation.file else None,
+            validator=Validator(validation, subwords, self.directions) if validation.file and not aligning else None,
             validate_every=validation.every,
+            objective=AlignmentObjective(model) if aligning else None,
         )
         with storage.locked(folder, "termweave train") if self.group.first else nullcontext():
             if not trainer.run(stop):

@@ -10,6 +10,7 @@ import torch
 
 from termweave.config import ValidationConfig
 from termweave.constraints.evaluation_sets import ConstrainedSentence, read_constraint_set
+from termweave.constraints.source_places import replace_sources
 from termweave.data.batches import Batch, constraints_from_ids
 from termweave.data.folder import ID
 from termweave.data.layout import Markers, lay_out, rows_of
@@ -19,7 +20,7 @@ from termweave.evaluation.scores import evaluate
 from termweave.model.checkpoint import Checkpoint
 from termweave.model.transformer import POSITIONS, Transformer
 from termweave.storage import RaggedArray
-from termweave.text.subwords import Subwords
+from termweave.text.vocabulary import Vocabulary
 from termweave.text.words import normalise
 from termweave.training.objective import Objective
 
@@ -36,7 +37,7 @@ class Validation:
 class Validator:
     """Measures a model on a fixed constraint set, in the model's first direction."""
 
-    def __init__(self, config: ValidationConfig, subwords: Subwords, directions: tuple[str, ...]) -> None:
+    def __init__(self, config: ValidationConfig, subwords: Vocabulary, directions: tuple[str, ...]) -> None:
         self.config = config
         self.subwords = subwords
         self.directions = directions
@@ -48,7 +49,8 @@ class Validator:
         if not self.sentences:
             raise DataError(f"validation.file: {self.config.file} has no sentences")
         for number, row in enumerate(self.sentences, start=1):
-            longest = max(len(self.subwords.encode(normalise(text))) for text in (row.source, row.target))
+            ids = self.subwords.source.encode(normalise(row.source)), self.subwords.target.encode(normalise(row.target))
+            longest = max(map(len, ids))
             if longest > POSITIONS - 2:
                 raise DataError(
                     f"validation.file: {self.config.file}, line {number} has {longest} subwords, the limit is "
@@ -83,21 +85,29 @@ class Validator:
         total, tokens = 0.0, 0
         for start in range(0, len(self.sentences), 32):
             rows = self.sentences[start : start + 32]
-            batch = self._batch(rows, constrained).to(model.embedding.device)
+            batch = self._batch(rows, constrained, model.config.replaces_source).to(model.embedding.device)
             total += float(objective(batch)[0])
             tokens += batch.tokens
         return math.exp(min(total / max(tokens, 1), 50.0))
 
-    def _batch(self, rows: list[ConstrainedSentence], constrained: bool) -> Batch:
-        encode = self.subwords.encode
+    def _batch(self, rows: list[ConstrainedSentence], constrained: bool, replaced: bool) -> Batch:
+        encoders, language = (
+            (self.subwords.source.encode, self.subwords.target.encode),
+            self.directions[0].split("-")[0],
+        )
+        given = [normalise(row.source) for row in rows]
+        if replaced:
+            given = [replace_sources(text, row.constraints, language) for text, row in zip(given, rows, strict=True)]
         source, target = (
-            rows_of(RaggedArray.from_rows([encode(normalise(text)) for text in texts], ID))
-            for texts in ([row.source for row in rows], [row.target for row in rows])
+            rows_of(RaggedArray.from_rows([encode(text) for text in texts], ID))
+            for encode, texts in zip(encoders, (given, [normalise(row.target) for row in rows]), strict=True)
         )
         pairs = [
-            [(encode(normalise(c.source)), encode(normalise(c.target))) for c in row.constraints] if constrained else []
+            [(encoders[0](normalise(c.source)), encoders[1](normalise(c.target))) for c in row.constraints]
+            if constrained
+            else []
             for row in rows
         ]
-        tag = self.subwords.tag(self.directions[0].split("-")[1]) if len(self.directions) > 1 else None
+        tag = self.subwords.lead(self.directions[0], self.directions)
         batch = lay_out(source, target, Markers(self.subwords.pad, self.subwords.bos, self.subwords.eos, tag))
         return replace(batch, constraints=constraints_from_ids(pairs, self.subwords.pad))

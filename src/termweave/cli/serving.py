@@ -1,0 +1,109 @@
+"""The server: `serve`, and the `keys` it asks for."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Literal
+
+import typer
+
+from termweave.cli.application import Device, app
+
+if TYPE_CHECKING:
+    from termweave.server.keys import KeyStore
+
+Store = Annotated[Path, typer.Option(help="File that holds glossaries and keys; made where it is missing.")]
+STORE = Path("termweave.sqlite")
+
+
+@app.command()
+def serve(
+    model: Annotated[Path | None, typer.Option(help="Model folder; default: the ready model.")] = None,
+    host: Annotated[
+        str, typer.Option(help="Address to listen on; others than this machine's need keys.")
+    ] = "127.0.0.1",
+    port: Annotated[int, typer.Option(min=0, max=65535, help="0: any that is free.")] = 8080,
+    store: Store = STORE,
+    device: Device = "auto",
+    precision: Annotated[
+        Literal["float32", "bfloat16", "int8"], typer.Option(help="Of the weights; int8 is the fastest on a CPU.")
+    ] = "float32",
+    batch_tokens: Annotated[int, typer.Option(min=1, help="Source subwords translated at once.")] = 4096,
+    patience: Annotated[
+        float, typer.Option(min=0, max=1000, help="Milliseconds that a request waits for others to share a batch.")
+    ] = 5.0,
+    queue_tokens: Annotated[
+        int, typer.Option(min=1, help="Source subwords that may wait; more are refused at once (503).")
+    ] = 200_000,
+    requests_per_minute: Annotated[int, typer.Option(min=0, help="Of one key; 0: no limit.")] = 600,
+) -> None:
+    """Serve translations over HTTP: DeepL's interface, LibreTranslate's, and our own (see /docs there).
+
+    Without keys (`termweave keys`), only programs on this machine are served.
+
+    Examples:
+
+    `termweave serve --model runs/toy/model/stage2/final`
+
+    `termweave serve --model MODEL --host 0.0.0.0 --port 80 --store store.sqlite --precision int8`
+    """
+    from termweave.server.run import serve as run
+    from termweave.server.settings import Gathering, Limits, Settings
+
+    limits = Limits(requests_per_minute=requests_per_minute)
+    gathering = Gathering(batch_tokens=batch_tokens, patience=patience / 1000, queued_tokens=queue_tokens)
+    run(model, store, host, port, device, precision, Settings(limits, gathering))
+
+
+_ABOUT_KEYS = """API keys of a server: make, list and revoke them.
+
+Example: `termweave keys create NAME`
+"""
+keys = typer.Typer(no_args_is_help=True, rich_markup_mode="markdown", help=_ABOUT_KEYS)
+app.add_typer(keys, name="keys")
+
+
+@keys.command()
+def create(
+    name: Annotated[str, typer.Argument(help="Whose key it is, or what for.")],
+    store: Store = STORE,
+    characters: Annotated[
+        int | None, typer.Option(min=1, help="Characters it may have translated a month; default: no limit.")
+    ] = None,
+) -> None:
+    """Make a key. It is shown once; only its hash is kept. A running server knows it at once.
+
+    Example: `termweave keys create 'documentation team' --characters 1000000`
+    """
+    key, secret = _keys(store).create(name, characters)
+    typer.echo(f"key {key.id} for {key.name!r}, shown this once:", err=True)
+    typer.echo(secret)
+
+
+@keys.command(name="list")
+def list_keys(store: Store = STORE) -> None:
+    """List the keys, without their secrets.
+
+    Example: `termweave keys list --store termweave.sqlite`
+    """
+    for key in _keys(store).list():
+        limit = "no limit" if key.character_limit is None else f"{key.character_limit:,} characters a month"
+        state = f"revoked {key.revoked}" if key.revoked else "valid"
+        typer.echo(f"{key.id}  {key.name}  made {key.created}  {limit}  {state}")
+
+
+@keys.command()
+def revoke(identifier: Annotated[str, typer.Argument(help="Its id, as listed.")], store: Store = STORE) -> None:
+    """Revoke a key. A running server refuses it from the next request on.
+
+    Example: `termweave keys revoke 1f3a9c22`
+    """
+    key = _keys(store).revoke(identifier)
+    typer.echo(f"{key.id} ({key.name}) is revoked")
+
+
+def _keys(store: Path) -> KeyStore:
+    from termweave.server.database import Database
+    from termweave.server.keys import KeyStore
+
+    return KeyStore(Database(store))

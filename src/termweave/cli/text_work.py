@@ -1,0 +1,223 @@
+"""What `termweave translate` works with: a translator, the terms it keeps to, and the receipts it writes."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import sys
+import textwrap
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from itertools import islice
+from pathlib import Path
+from typing import IO, Any
+
+from termweave.constraints.constraint import Constraint
+from termweave.constraints.glossary import GlossaryEntry
+from termweave.decoding.confidence import with_probabilities
+from termweave.decoding.marked import MarkedSentence, with_marks
+from termweave.decoding.requests import read_terms
+from termweave.decoding.terminology import Terminology
+from termweave.decoding.translator import Translation, Translator
+from termweave.documents import Options, Report
+from termweave.documents.files import format_of
+from termweave.documents.placeholders import in_order
+from termweave.errors import ConfigError
+from termweave.storage import atomic_path
+from termweave.text.words import normalise
+
+STANDARD_ERROR = Path("-")
+MOST_CHARACTERS = 900  # of a sentence: one subword each at the worst, which is what a model takes
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """What translations must keep to."""
+
+    glossaries: tuple[Path, ...]
+    terms: tuple[GlossaryEntry, ...]
+    inflection: bool
+    protect: bool
+
+
+class TextWork:
+    """Called with sentences, it gives their translations; it counts what became of the terms."""
+
+    def __init__(
+        self, translator: Translator, wanted: Wanted, direction: str, receipts: IO[str] | None, options: dict[str, Any]
+    ) -> None:
+        self.translator, self.wanted, self.direction = translator, wanted, direction
+        self.terminology: Terminology | None = None
+        if wanted.glossaries or wanted.terms or wanted.protect:
+            self.terminology = read_terms(wanted.glossaries, wanted.terms, direction, wanted.inflection, wanted.protect)
+        self.counts: Counter[str] = Counter()
+        self.key = ""
+        self._used: set[str] = set()  # sources of terms that occurred
+        self._told: Counter[str] = Counter()  # the counts when the last file was summed up
+        self._resumed = False
+        self._receipts = receipts
+        self._options = options
+
+    @classmethod
+    @contextmanager
+    def open(
+        cls,
+        wanted: Wanted,
+        model: Path | None,
+        direction: str | None,
+        receipts: Path | None,
+        *,
+        device: str,
+        precision: str,
+        **options: Any,
+    ) -> Iterator[TextWork]:
+        translator = Translator.load(model, device, precision)
+        chosen = _chosen(direction, translator)
+        with _receipt_file(receipts) as file:
+            work = cls(translator, wanted, chosen, file, options)
+            # Receipts of what an interrupted run had translated would be missing, so with them nothing is continued.
+            settings = (
+                model,
+                chosen,
+                precision,
+                sorted(options.items()),
+                wanted,
+                [_digest(p) for p in wanted.glossaries],
+            )
+            work.key = repr(settings) if receipts is None else repr((settings, id(work), _now()))
+            yield work
+
+    def __call__(self, sentences: list[str]) -> list[str]:
+        """Sentences of documents: their paired marks are taken out, and put where they belong in the translation."""
+        marked = [MarkedSentence.of(sentence) for sentence in sentences]
+        texts = [sentence if own is None else own.text for sentence, own in zip(sentences, marked, strict=True)]
+        short = [self._shortened(text) for text in texts]
+        pieces = iter(self.translations([piece for own in short for piece in own], None, keep_order=True))
+        found = [list(islice(pieces, len(own))) for own in short]
+        whole = [own if len(results) == 1 else None for own, results in zip(marked, found, strict=True)]
+        joined = [replace(results[0], text=" ".join(map(str, results))) for results in found]
+        return with_marks(self.translator, whole, joined, self.direction)
+
+    def _shortened(self, sentence: str) -> list[str]:
+        """A sentence that is too long for the model, in pieces of whole words."""
+        if len(sentence) <= MOST_CHARACTERS:
+            return [sentence]
+        return textwrap.wrap(sentence, MOST_CHARACTERS, break_on_hyphens=False) or [sentence]
+
+    def translations(
+        self,
+        sentences: Sequence[str],
+        wanted: Sequence[Sequence[Constraint]] | None,
+        progress: bool = False,
+        keep_order: bool = False,
+    ) -> list[Translation]:
+        """keep_order: placeholders without a name, such as %s, must come as they stand in the source."""
+        direction = self.direction if len(self.translator.directions) > 1 else None
+        settings = {"direction": direction, "terminology": self.terminology, **self._options}
+        results = self.translator.translate(sentences, wanted, progress=progress, **settings)
+        astray = [
+            index
+            for index, (sentence, result) in enumerate(zip(sentences, results, strict=True))
+            if keep_order and in_order(sentence) != in_order(result.text)
+        ]
+        if astray and self._options["search"] == "vdba":
+            again = self.translator.translate([sentences[index] for index in astray], **settings | {"ordered": True})
+            for index, result in zip(astray, again, strict=True):
+                results[index] = result
+        if self._receipts is not None:
+            results = with_probabilities(self.translator, sentences, results, wanted, direction=direction)
+        for sentence, result in zip(sentences, results, strict=True):
+            self._note(sentence, result)
+        return results
+
+    def _note(self, sentence: str, result: Translation) -> None:
+        self.counts["sentences"] += 1
+        for receipt in result.receipts:
+            self.counts[receipt.status] += 1
+            self._used.add(normalise(receipt.entry.source if receipt.entry else receipt.source))
+        if result.receipts and self._receipts is not None:
+            record = {
+                "source": sentence,
+                "output": result.text,
+                "receipts": [receipt.to_json() for receipt in result.receipts],
+            }
+            self._receipts.write(json.dumps(record, ensure_ascii=False) + "\n")
+
+    def document_options(self, column: str, append: bool, retranslate: bool) -> Options:
+        source, _, target = self.direction.partition("-")
+        is_number = column.isascii() and column.isdigit()
+        return Options(source, target, int(column) if is_number else column, append, not is_number, retranslate)
+
+    @staticmethod
+    def format_of(path: Path) -> str:
+        """Text, where the name does not tell: corpora are called train.de."""
+        try:
+            return format_of(path)
+        except ConfigError:
+            if not path.suffix or (path.suffix[1:].isalpha() and len(path.suffix) in (3, 4)):
+                return "txt"
+            raise
+
+    def summary(self, report: Report) -> str:
+        counts, self._told = self.counts - self._told, self.counts.copy()
+        self._resumed = self._resumed or report.resumed > 0
+        parts = [f"{report.sentences:,} sentence{'s' * (report.sentences != 1)}"]
+        if report.resumed:
+            parts.append(f"{report.resumed:,} of them from the run before")
+        parts += [_counted(counts[status], status) for status in _STATUSES if counts[status]]
+        if report.in_pieces:
+            parts.append(f"{report.in_pieces:,} sentences in pieces, between their marks: check the terms there")
+        if report.unchanged:
+            parts.append(f"{report.unchanged:,} segments left as they were, for their markup would have broken")
+        return ", ".join(parts)
+
+    def remarks(self) -> Iterator[str]:
+        """What the user should know: nothing is passed over in silence."""
+        if self._resumed:
+            yield "terms of the sentences from the run before are not counted here; that run told of them"
+        for source in dict.fromkeys(term.source for term in self.wanted.terms if term.policy != "forbid"):
+            if normalise(source) not in self._used and not self._resumed:
+                yield f"the term {source!r} occurs in no sentence and was not applied"
+        for status in ("missed", "conflict"):
+            if self.counts[status]:
+                yield f"{_counted(self.counts[status], status)}; --receipts says which"
+
+
+_STATUSES = ("met", "met by alternative", "kept", "missed", "conflict")
+
+
+def _counted(number: int, status: str) -> str:
+    return f"{number:,} term{'s' * (number != 1)} {'in conflict' if status == 'conflict' else status}"
+
+
+def _chosen(direction: str | None, translator: Translator) -> str:
+    if direction is not None and direction not in translator.directions:
+        raise ConfigError(
+            f"the model does not translate {direction}; choose one of: {', '.join(translator.directions)}"
+        )
+    if direction is None and len(translator.directions) > 1:
+        raise ConfigError(f"no direction was given; choose one of: {', '.join(translator.directions)}")
+    return direction or translator.directions[0]
+
+
+def _digest(path: Path) -> str:
+    return hashlib.blake2b(path.read_bytes(), digest_size=16).hexdigest()
+
+
+def _now() -> int:
+    import time
+
+    return time.time_ns()
+
+
+@contextmanager
+def _receipt_file(path: Path | None) -> Iterator[IO[str] | None]:
+    if path is None:
+        yield None
+    elif path == STANDARD_ERROR:
+        yield sys.stderr
+    else:
+        with atomic_path(path) as temporary, temporary.open("w", encoding="utf-8", newline="\n") as file:
+            yield file

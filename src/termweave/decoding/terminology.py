@@ -1,0 +1,206 @@
+"""A glossary at work: what each sentence must, should and must not become, and a receipt for every term.
+
+| policy   | the model is told | the search guarantees it | status in the receipt                            |
+|----------|-------------------|--------------------------|--------------------------------------------------|
+| `must`   | yes               | yes, or the call fails   | `met`, `met by alternative`                      |
+| `prefer` | yes               | no                       | `met`, `met by alternative`, `missed`, `conflict` |
+| `keep`   | yes               | yes, or the call fails   | `kept`                                           |
+| `forbid` | no                | its absence              | `met`: it does not occur                         |
+
+With `search="beam"` nothing is guaranteed, and the receipts say what was missed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Literal, get_args
+
+from termweave.constraints.constraint import Constraint
+from termweave.constraints.glossary import Glossary, GlossaryEntry, primary
+from termweave.constraints.matching import TermMatch, TermMatcher
+from termweave.constraints.occurrences import comparable, count_occurrences
+from termweave.constraints.protection import Kind
+from termweave.errors import ConfigError
+from termweave.text.words import Span, normalise
+
+Status = Literal["met", "met by alternative", "missed", "conflict", "kept"]
+MOST_GUARANTEED = 40  # terms of one sentence; where there are more, addresses and numbers are left to the model
+_KINDS = frozenset(get_args(Kind))
+
+
+@dataclass(frozen=True)
+class Receipt:
+    """What became of one term in one sentence."""
+
+    source: str  # the term as it stands in the sentence
+    source_span: Span  # where, in characters
+    target: str  # what was preferred; of `forbid`, what was forbidden
+    policy: str
+    status: Status
+    target_span: Span | None = None  # where it stands in the translation
+    found: str | None = None  # what stands there
+    reason: str = ""  # of a conflict
+    probability: float | None = None  # the model's own, of what was found; None where it was not asked for
+    entry: GlossaryEntry | None = None  # of the glossary
+
+    def to_json(self) -> dict[str, Any]:
+        """Without what says nothing."""
+        fields = {name: value for name, value in vars(self).items() if value not in (None, "") and name != "entry"}
+        if self.entry is not None and self.entry.note:
+            fields["note"] = self.entry.note
+        if self.probability is not None:
+            fields["probability"] = round(self.probability, 4)
+        return {name: list(value) if isinstance(value, tuple) else value for name, value in fields.items()}
+
+
+def told(receipts: Sequence[Receipt]) -> list[Constraint]:
+    """The terms as they were told to the model."""
+    wanted = (receipt for receipt in receipts if receipt.policy != "forbid" and receipt.status != "conflict")
+    return [Constraint(receipt.source, receipt.target) for receipt in wanted]
+
+
+@dataclass(frozen=True)
+class PlannedTerm:
+    """A term found in a sentence, and what is to be done about it."""
+
+    match: TermMatch
+    written: str  # as it stands in the sentence
+    conflict: str = ""  # why it cannot be applied
+    is_relaxed: bool = False  # left to the model, for there is too much in the sentence to guarantee all of it
+
+    @property
+    def constraint(self) -> Constraint:
+        return Constraint(self.written, self.match.targets[0], self.match.targets[1:])
+
+    @property
+    def is_told(self) -> bool:
+        return self.match.entry.policy != "forbid" and not self.conflict
+
+    @property
+    def is_required(self) -> bool:
+        return self.match.entry.policy in ("must", "keep") and not self.is_relaxed
+
+    def receipt(self, text: str, span: Span | None, is_present: bool) -> Receipt:
+        """span: where a target stands in the translation; is_present: does what is forbidden occur?"""
+        found = None if span is None else text[span[0] : span[1]]
+        entry = self.match.entry
+        return Receipt(
+            self.written,
+            (self.match.start, self.match.end),
+            self.match.targets[0],
+            entry.policy,
+            self._status(found, is_present),
+            span,
+            found,
+            self.conflict,
+            entry=entry,
+        )
+
+    def _status(self, found: str | None, is_present: bool) -> Status:
+        policy = self.match.entry.policy
+        if self.conflict:
+            return "conflict"
+        if policy == "forbid":
+            return "missed" if is_present else "met"
+        if found is None:
+            return "missed"
+        if policy == "keep":
+            return "kept"
+        preferred = self.match.entry.targets[:1] + self.match.targets[:1]
+        return "met" if found in {normalise(target) for target in preferred} else "met by alternative"
+
+
+@dataclass(frozen=True)
+class TermPlan:
+    """All terms of a sentence."""
+
+    terms: tuple[PlannedTerm, ...] = ()
+    forbidden: tuple[str, ...] = ()
+
+    @property
+    def told(self) -> tuple[Constraint, ...]:
+        return tuple(term.constraint for term in self.terms if term.is_told)
+
+    @property
+    def required(self) -> tuple[Constraint, ...]:
+        return tuple(term.constraint for term in self.terms if term.is_required)
+
+    def receipts(self, text: str, spans: Sequence[Span | None], language: str) -> tuple[Receipt, ...]:
+        """spans: of the terms that are told, in their order, in the translation `text`."""
+        left = iter(spans)
+        words = comparable(text, language)
+        return tuple(
+            term.receipt(text, next(left) if term.is_told else None, self._is_present(term, words, language))
+            for term in self.terms
+        )
+
+    @staticmethod
+    def _is_present(term: PlannedTerm, words: Sequence[str], language: str) -> bool:
+        return any(count_occurrences(words, comparable(target, language)) for target in term.match.targets)
+
+
+class Terminology:
+    """A glossary made ready for the sentences of one direction. Build it once, use it for every call.
+
+    inflection: also find inflected forms of the source. protect: keep addresses, placeholders, tags and numbers with
+    units as they are.
+    """
+
+    def __init__(
+        self, glossary: Glossary | None, direction: str, *, inflection: bool = False, protect: bool = True
+    ) -> None:
+        source, _, target = direction.partition("-")
+        glossary = glossary or Glossary(())
+        for side, language, own in (
+            ("source", source, glossary.source_language),
+            ("target", target, glossary.target_language),
+        ):
+            if own and primary(own) != primary(language):
+                raise ConfigError(
+                    f"the glossary's {side} language is {own!r}, but the translation is {direction}; "
+                    "choose the other direction, or a glossary for this one"
+                )
+        self.language = target
+        self._matcher = TermMatcher(Glossary(glossary.entries, source, target), inflection=inflection, protect=protect)
+
+    def plan(self, sentence: str) -> TermPlan:
+        matches = self._matcher.find(sentence)
+        forbidden = dict.fromkeys(self._matcher.forbidden)
+        for match in matches:
+            if match.entry.policy == "forbid":
+                forbidden |= dict.fromkeys(match.targets)
+        phrases = {text: comparable(text, self.language) for text in forbidden}
+        terms = tuple(self._planned(match, sentence, phrases) for match in matches)
+        return within_limits(TermPlan(terms, tuple(forbidden)))
+
+    def _planned(self, match: TermMatch, sentence: str, forbidden: dict[str, tuple[str, ...]]) -> PlannedTerm:
+        """The model is told a target that is allowed. A wish without one is a conflict; what must be is then refused,
+        with the reason, when it is translated."""
+        written, conflict = sentence[match.start : match.end], ""
+        if match.entry.policy != "forbid" and forbidden:
+            against = {target: self._against(target, forbidden) for target in match.targets}
+            allowed = [target for target in match.targets if not against[target]]
+            if allowed:
+                match = replace(match, targets=tuple(sorted(match.targets, key=lambda target: bool(against[target]))))
+            elif match.entry.policy == "prefer":
+                conflict = f"{against[match.targets[0]]!r} is forbidden here"
+        return PlannedTerm(match, written, conflict)
+
+    def _against(self, target: str, forbidden: dict[str, tuple[str, ...]]) -> str:
+        """What is forbidden of a target."""
+        words = comparable(target, self.language)
+        return next((text for text, phrase in forbidden.items() if count_occurrences(words, phrase)), "")
+
+
+def within_limits(plan: TermPlan) -> TermPlan:
+    """A line of a hundred numbers is no reason to refuse it: they are left to the model, and the receipts tell."""
+    if len(plan.required) <= MOST_GUARANTEED:
+        return plan
+    return replace(plan, terms=tuple(replace(term, is_relaxed=is_protected(term)) for term in plan.terms))
+
+
+def is_protected(term: PlannedTerm) -> bool:
+    """Is it an address, a placeholder, a tag or a number, which no glossary speaks of?"""
+    entry = term.match.entry
+    return entry.policy == "keep" and entry.case == "exact" and entry.note in _KINDS and not entry.line

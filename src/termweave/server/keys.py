@@ -1,0 +1,135 @@
+"""API keys, of which only hashes are kept, and how many characters each has had translated."""
+
+from __future__ import annotations
+
+import hashlib
+import secrets
+import sqlite3
+import threading
+from collections import Counter
+from dataclasses import dataclass
+from datetime import UTC, datetime
+
+from termweave.errors import ConfigError
+from termweave.server.database import Database
+
+PREFIX = "tw-"  # lets people and secret scanners tell such a key
+_COLUMNS = "id, name, created, revoked, character_limit"
+
+
+@dataclass(frozen=True)
+class ApiKey:
+    """What is known of a key; the key itself is shown once, when it is made."""
+
+    id: str
+    name: str
+    created: str
+    revoked: str | None = None
+    character_limit: int | None = None  # a month; None: no limit
+
+
+class KeyStore:
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    def create(self, name: str, character_limit: int | None = None) -> tuple[ApiKey, str]:
+        """A new key, and its secret text, which is not kept."""
+        if not name.strip():
+            raise ConfigError("a key needs a name, such as that of its user")
+        secret = PREFIX + secrets.token_urlsafe(32)
+        key = ApiKey(secrets.token_hex(4), name.strip(), _now(), None, character_limit)
+        with self._database.writing() as connection:
+            connection.execute(
+                f"INSERT INTO keys ({_COLUMNS}, hash) VALUES (?, ?, ?, ?, ?, ?)",
+                (key.id, key.name, key.created, key.revoked, key.character_limit, _hash(secret)),
+            )
+        return key, secret
+
+    def list(self) -> list[ApiKey]:
+        with self._database.reading() as connection:
+            rows = connection.execute(f"SELECT {_COLUMNS} FROM keys ORDER BY created, id").fetchall()
+        return [ApiKey(*row) for row in rows]
+
+    def revoke(self, identifier: str) -> ApiKey:
+        """A running server refuses the key from the next request on."""
+        with self._database.writing() as connection:
+            row = connection.execute(f"SELECT {_COLUMNS} FROM keys WHERE id = ?", (identifier,)).fetchone()
+            if row is None:
+                raise ConfigError(f"there is no key {identifier!r}; `termweave keys list` shows them")
+            connection.execute("UPDATE keys SET revoked = coalesce(revoked, ?) WHERE id = ?", (_now(), identifier))
+        return ApiKey(*row)
+
+    def find(self, secret: str) -> ApiKey | None:
+        """The key with this text, unless it is revoked."""
+        with self._database.reading() as connection:
+            row = connection.execute(
+                f"SELECT {_COLUMNS} FROM keys WHERE hash = ? AND revoked IS NULL", (_hash(secret),)
+            ).fetchone()
+        return None if row is None else ApiKey(*row)
+
+    @property
+    def required(self) -> bool:
+        """Once a key was made, nobody is served without. Revoking the last one does not open the server again."""
+        with self._database.reading() as connection:
+            return connection.execute("SELECT 1 FROM keys LIMIT 1").fetchone() is not None
+
+
+class Usage:
+    """Characters by key and month. Kept in memory and written now and then: counting must not wait for the disk."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+        self._lock = threading.Lock()  # of what is in memory; held for a moment only
+        self._flushing = threading.Lock()
+        self._pending: Counter[tuple[str, str]] = Counter()
+
+    def add(self, key: str, characters: int) -> None:
+        with self._lock:
+            self._pending[key, _month()] += characters
+
+    def total(self, key: str) -> int:
+        """In this month."""
+        month = _month()
+        with self._flushing, self._database.reading() as connection:  # nothing is on its way to the disk meanwhile
+            row = connection.execute("SELECT characters FROM usage WHERE key = ? AND month = ?", (key, month))
+            stored = row.fetchone()
+            with self._lock:
+                return (stored[0] if stored else 0) + self._pending[key, month]
+
+    def flush(self) -> None:
+        """Write what was counted; if that fails, it stays in memory for the next time."""
+        with self._flushing:
+            with self._lock:
+                counted, self._pending = self._pending, Counter()
+            try:
+                if +counted:
+                    self._write(counted)
+            except BaseException:
+                with self._lock:
+                    self._pending.update(counted)
+                raise
+
+    def _write(self, counted: Counter[tuple[str, str]]) -> None:
+        with self._database.writing() as connection:
+            for (key, month), characters in counted.items():
+                _add(connection, key, month, characters)
+
+
+def _add(connection: sqlite3.Connection, key: str, month: str, characters: int) -> None:
+    connection.execute(
+        "INSERT INTO usage VALUES (?, ?, ?) ON CONFLICT DO UPDATE SET characters = characters + excluded.characters",
+        (key, month, characters),
+    )
+
+
+def _hash(secret: str) -> bytes:
+    """The keys are random and long, so a fast hash is enough: there is nothing to guess."""
+    return hashlib.sha256(secret.encode("utf-8", "surrogatepass")).digest()
+
+
+def _now() -> str:
+    return datetime.now(UTC).isoformat(timespec="seconds")
+
+
+def _month() -> str:
+    return datetime.now(UTC).strftime("%Y-%m")

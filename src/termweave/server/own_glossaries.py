@@ -1,0 +1,248 @@
+"""Glossaries as files, by our own interface: upload, export and lint of TSV, CSV and TBX."""
+
+from __future__ import annotations
+
+import asyncio
+import tempfile
+from pathlib import Path
+from typing import Any, Literal, get_args
+
+from fastapi import APIRouter, Request, Response
+from pydantic import BaseModel, Field
+
+from termweave.constraints.glossary import CaseRule, Fault, Glossary, Policy
+from termweave.constraints.glossary_files import read_glossary, write_glossary
+from termweave.constraints.glossary_lint import Finding, lint_glossary
+from termweave.errors import DataError
+from termweave.server.bodies import Fields, query_fields, read_body
+from termweave.server.deepl_glossaries import GlossariesV3, GlossaryV3, as_v3
+from termweave.server.documentation import problems, query
+from termweave.server.problems import Problem, bad_request
+from termweave.server.service import service_of
+from termweave.server.store import Dictionary
+
+router = APIRouter(tags=["Termweave"])
+
+Format = Literal["tsv", "csv", "tbx"]
+FORMATS: tuple[str, ...] = get_args(Format)
+TYPES = {"tsv": "text/tab-separated-values", "csv": "text/csv", "tbx": "application/x-tbx"}
+_FILE = {
+    "requestBody": {
+        "required": True,
+        "content": {kind: {"schema": {"type": "string"}} for kind in (*TYPES.values(), "application/octet-stream")},
+    }
+}
+_FORMAT = query("format", "How the file is written; without it, the type of the body tells.", enum=list(FORMATS))
+_PAIR = [
+    query("source", "Language of the source terms, such as de.", required=True),
+    query("target", "Language of the target terms, such as en.", required=True),
+]
+
+
+class LintFinding(BaseModel):
+    severity: Literal["error", "warning", "note"]
+    code: str
+    line: int
+    message: str
+    remedy: str
+
+
+class LintAnswer(BaseModel):
+    entries: int
+    findings: list[LintFinding]
+
+
+class FileTerm(BaseModel):
+    """A row of a glossary file."""
+
+    line: int
+    source: str
+    targets: list[str] = Field(description="The preferred one first.")
+    policy: Policy
+    case: CaseRule
+    note: str
+
+
+class TermsAnswer(BaseModel):
+    terms: list[FileTerm]
+    findings: list[LintFinding] = Field(description="Rows that are no terms are among these, as errors.")
+
+
+class UploadAnswer(BaseModel):
+    glossary: GlossaryV3
+    lint: LintAnswer
+
+
+@router.post(
+    "/v1/glossaries",
+    status_code=201,
+    openapi_extra={"parameters": [query("name", "What people call it.", required=True), *_PAIR, _FORMAT], **_FILE},
+    responses=problems(),
+)
+async def upload(request: Request) -> UploadAnswer:
+    """Store a glossary file, with policies, alternatives, letter case and notes. Rows without sense are refused."""
+    service = service_of(request)
+    service.caller(request)
+    given = query_fields(request)
+    name = given.text("name")
+    source, target = service.languages.pair(given.text("source"), given.text("target"))
+    body, kind = await read_body(request), _format(request, given)
+
+    def store() -> UploadAnswer:
+        glossary = _read(body, kind, source, target, None)
+        dictionary = Dictionary(source, target, glossary.merged().entries)
+        stored = service.glossaries.create(name, [dictionary])
+        return UploadAnswer(glossary=as_v3(stored), lint=_answer(glossary, lint_glossary(glossary)))
+
+    return await asyncio.to_thread(store)
+
+
+@router.post("/v1/lint", openapi_extra={"parameters": [*_PAIR, _FORMAT], **_FILE}, responses=problems())
+async def lint(request: Request) -> LintAnswer:
+    """What is probably wrong with a glossary file, line by line. Nothing is stored."""
+    service = service_of(request)
+    service.caller(request)
+    given = query_fields(request)
+    source, target = service.languages.pair(given.text("source"), given.text("target"))
+    body, kind = await read_body(request), _format(request, given)
+
+    def check() -> LintAnswer:
+        return _answer(*_checked(body, kind, source, target))
+
+    return await asyncio.to_thread(check)
+
+
+@router.post("/v1/terms", openapi_extra={"parameters": [*_PAIR, _FORMAT], **_FILE}, responses=problems())
+async def terms(request: Request) -> TermsAnswer:
+    """The terms of a glossary file, and what is probably wrong with them. Nothing is stored."""
+    service = service_of(request)
+    service.caller(request)
+    given = query_fields(request)
+    source, target = service.languages.pair(given.text("source"), given.text("target"))
+    body, kind = await read_body(request), _format(request, given)
+
+    def read() -> TermsAnswer:
+        glossary, findings = _checked(body, kind, source, target)
+        rows = [
+            FileTerm(
+                line=entry.line,
+                source=entry.source,
+                targets=list(entry.targets),
+                policy=entry.policy,
+                case=entry.case,
+                note=entry.note,
+            )
+            for entry in glossary.entries
+        ]
+        return TermsAnswer(terms=rows, findings=_answer(glossary, findings).findings)
+
+    return await asyncio.to_thread(read)
+
+
+@router.post(
+    "/v1/convert",
+    openapi_extra={
+        "parameters": [*_PAIR, _FORMAT, query("to", "How to write it.", required=True, enum=list(FORMATS))],
+        **_FILE,
+    },
+    response_class=Response,
+    responses={200: {"content": {kind: {} for kind in TYPES.values()}}, **problems()},
+)
+async def convert(request: Request) -> Response:
+    """A glossary file in another format. Nothing is stored."""
+    service = service_of(request)
+    service.caller(request)
+    given = query_fields(request)
+    source, target = service.languages.pair(given.text("source"), given.text("target"))
+    body, kind, wanted = await read_body(request), _format(request, given), _wanted_format(given, "to")
+    glossary = await asyncio.to_thread(_read, body, kind, source, target, None)
+    return await _file(glossary, wanted)
+
+
+@router.get("/v1/glossaries", responses=problems())
+async def list_glossaries(request: Request) -> GlossariesV3:
+    """All glossaries; those made by DeepL's interface are the same ones."""
+    service = service_of(request)
+    service.caller(request)
+    return GlossariesV3(glossaries=[as_v3(own) for own in await asyncio.to_thread(service.glossaries.list)])
+
+
+@router.get(
+    "/v1/glossaries/{glossary_id}/file",
+    openapi_extra={"parameters": [*_PAIR, query("format", "How to write it.", enum=list(FORMATS))]},
+    response_class=Response,
+    responses={200: {"content": {kind: {} for kind in TYPES.values()}}, **problems(404)},
+)
+async def export(request: Request, glossary_id: str) -> Response:
+    """The entries of one pair of languages as a file, with all that belongs to them."""
+    service = service_of(request)
+    service.caller(request)
+    given = query_fields(request)
+    source, target = service.languages.pair(given.text("source"), given.text("target"))
+    kind = _wanted_format(given, "format", "tsv")
+    entries = await asyncio.to_thread(service.glossaries.entries, glossary_id, source, target)
+    return await _file(Glossary(entries, source, target), kind)
+
+
+@router.delete("/v1/glossaries/{glossary_id}", status_code=204, responses=problems(404))
+async def delete(request: Request, glossary_id: str) -> None:
+    """Delete a glossary for good."""
+    service = service_of(request)
+    service.caller(request)
+    await asyncio.to_thread(service.glossaries.delete, glossary_id)
+
+
+def _wanted_format(given: Fields, name: str, default: str | None = None) -> str:
+    kind = given.text(name, default)
+    if kind not in FORMATS:
+        raise bad_request(f"Value for '{name}' not supported", f"use one of: {', '.join(FORMATS)}")
+    return kind
+
+
+async def _file(glossary: Glossary, kind: str) -> Response:
+    def write() -> bytes:
+        with tempfile.TemporaryDirectory() as folder:
+            path = Path(folder) / f"glossary.{kind}"
+            write_glossary(glossary, path)
+            return path.read_bytes()
+
+    headers = {"Content-Disposition": f'attachment; filename="glossary.{kind}"'}
+    return Response(await asyncio.to_thread(write), media_type=f"{TYPES[kind]}; charset=utf-8", headers=headers)
+
+
+def _format(request: Request, given: Fields) -> str:
+    sent = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+    told = {own: kind for kind, own in TYPES.items()} | {"application/xml": "tbx", "text/xml": "tbx"}
+    kind = given.text("format", told.get(sent, ""))
+    if kind not in FORMATS:
+        raise Problem(415, "The format of the file is not known", f"add format= to the address: {', '.join(FORMATS)}")
+    return kind
+
+
+def _read(body: bytes, kind: str, source: str, target: str, faults: list[Fault] | None) -> Glossary:
+    """The glossary of a file; the readers tell formats by the name of a file, so for a moment it becomes one."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / f"glossary.{kind}"
+        path.write_bytes(body)
+        try:
+            return read_glossary(path, source, target, faults)
+        except DataError as error:
+            raise bad_request("The glossary cannot be read", str(error).replace(str(path), "the file")) from None
+
+
+def _checked(body: bytes, kind: str, source: str, target: str) -> tuple[Glossary, list[Finding]]:
+    """The glossary of a file without the rows that are no entries, and all there is to say about both."""
+    faults: list[Fault] = []
+    glossary = _read(body, kind, source, target, faults)
+    wrong = [Finding("error", "no-entry", line, *_parted(message)) for line, message in faults]
+    return glossary, sorted([*wrong, *lint_glossary(glossary)], key=lambda finding: finding.line)
+
+
+def _parted(message: str) -> tuple[str, str]:
+    problem, _, remedy = message.partition("; ")
+    return problem, remedy
+
+
+def _answer(glossary: Glossary, findings: list[Finding]) -> LintAnswer:
+    told: list[Any] = [LintFinding(**vars(finding)) for finding in findings]
+    return LintAnswer(entries=len(glossary), findings=told)

@@ -1,0 +1,217 @@
+"""Everything the routes of a server share."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections import OrderedDict
+from collections.abc import AsyncIterator, Awaitable, Sequence
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import TypeVar, cast
+
+from starlette.requests import ClientDisconnect, Request
+
+from termweave.constraints.glossary import Glossary, GlossaryEntry
+from termweave.decoding.terminology import Terminology
+from termweave.server.access import Access, Caller
+from termweave.server.backend import Backend, SearchSettings
+from termweave.server.batching import Batcher
+from termweave.server.database import Database
+from termweave.server.documents import Document, Documents
+from termweave.server.keys import KeyStore, Usage
+from termweave.server.languages import Languages
+from termweave.server.lines import LineTranslator
+from termweave.server.markup import Markup
+from termweave.server.observation import Metrics, log_unforeseen
+from termweave.server.problems import QUOTA_EXCEEDED, Problem
+from termweave.server.settings import Settings
+from termweave.server.store import GlossaryStore
+from termweave.server.terms import FirstOf, Planner
+from termweave.server.translating import TextTranslator, Translated, Wanted
+
+UNLIMITED = 1_000_000_000_000  # characters a month; what DeepL tells customers without a limit
+_REMEMBERED_GLOSSARIES = 32
+_WATCHED = 0.5  # seconds between two writings of what was counted
+
+Result = TypeVar("Result")
+
+
+class Service:
+    def __init__(self, backend: Backend, store: Path, settings: Settings) -> None:
+        self.limits = settings.limits
+        self.metrics = Metrics()
+        self.languages = Languages(backend.directions)
+        self.batcher = Batcher(backend, settings.gathering, self.metrics.count_batch)
+        self.metrics.watch(self.batcher)
+        self.documents = Documents(settings.limits, self._count)
+        self.backend = backend
+        self.texts = TextTranslator(backend, self.batcher, settings.limits.sentences)
+        self._databases = (Database(store), Database(store))
+        self.glossaries = GlossaryStore(self._databases[0], settings.limits)
+        # Keys are looked up with every request, and must not wait for a large glossary to be read.
+        self.keys = KeyStore(self._databases[1])
+        self.usage = Usage(self._databases[1])
+        self.access = Access(self.keys, settings.limits.requests_per_minute)
+        self._terminologies: OrderedDict[str, Terminology] = OrderedDict()
+        self._terminologies_lock = threading.Lock()
+
+    @asynccontextmanager
+    async def running(self) -> AsyncIterator[None]:
+        """Decoding starts before the block, and finishes what was accepted after it."""
+        self.batcher.start()
+        counting = asyncio.create_task(self._write_usage())
+        try:
+            yield
+        finally:
+            await asyncio.to_thread(self.documents.close)
+            await asyncio.to_thread(self.batcher.close)
+            counting.cancel()
+            await asyncio.to_thread(self._flush_usage)
+            for database in self._databases:
+                database.close()
+
+    async def _write_usage(self) -> None:
+        while True:
+            await asyncio.sleep(_WATCHED)
+            await asyncio.to_thread(self._flush_usage)
+
+    def _flush_usage(self) -> None:
+        try:
+            self.usage.flush()
+        except Exception as error:  # it stays counted in memory, and is written when the store works again
+            log_unforeseen(error, "usage")
+
+    # For the routes
+
+    def caller(self, request: Request, given: str | None = None) -> Caller:
+        """Who asks, or a problem."""
+        caller = self.access.identify(request, given)
+        request.state.key = caller.id
+        return caller
+
+    def terms(
+        self, identifiers: Sequence[str], source: str, target: str, first: Sequence[GlossaryEntry] = ()
+    ) -> Planner:
+        """The terms of a request, then those of glossaries, an earlier one before a later one; then addresses and such.
+
+        Blocks: glossaries are read from the store.
+        """
+        planners = [self._terminology(identifier, source, target) for identifier in identifiers]
+        if first or not planners:
+            planners.insert(0, _terminology(first, source, target))
+        return FirstOf(planners) if len(planners) > 1 else planners[0]
+
+    def _terminology(self, identifier: str, source: str, target: str) -> Terminology:
+        """Kept until the entries change: building one takes longer than a translation."""
+        version = self.glossaries.get(identifier).dictionary(source, target).version
+        with self._terminologies_lock:
+            if version in self._terminologies:
+                self._terminologies.move_to_end(version)
+                return self._terminologies[version]
+        terminology = _terminology(self.glossaries.entries(identifier, source, target), source, target)
+        with self._terminologies_lock:
+            self._terminologies[version] = terminology
+            while len(self._terminologies) > _REMEMBERED_GLOSSARIES:
+                self._terminologies.popitem(last=False)
+        return terminology
+
+    async def translate(self, request: Request, caller: Caller, wanted: Wanted) -> list[Translated]:
+        """Translate for a caller, and count it. Whoever leaves meanwhile gives the place in the queue back."""
+        await self._check(request, caller, wanted.texts)
+        translated = await self._while_connected(request, self.texts.translate(wanted))
+        self._count(caller.id, sum(map(len, wanted.texts)))
+        return translated
+
+    async def translate_markup(self, request: Request, caller: Caller, wanted: Wanted, markup: Markup) -> list[str]:
+        """The same for texts with tags; all of them are on their way at once, so that they share batches."""
+        await self._check(request, caller, wanted.texts)
+
+        async def one(text: str) -> str:
+            lines = await self.lines(caller, wanted.settings, wanted.terms)
+            return await self.documents.in_thread(
+                lines, lambda: markup.translate(text, lines, wanted.settings.direction)
+            )
+
+        async def every() -> list[str]:
+            async with asyncio.TaskGroup() as group:
+                tasks = [group.create_task(one(text)) for text in wanted.texts]
+            return [task.result() for task in tasks]
+
+        try:
+            translated = await self._while_connected(request, every())
+        except ExceptionGroup as group:  # one of them is enough to say what is wrong
+            raise group.exceptions[0] from None
+        self._count(caller.id, sum(map(len, wanted.texts)))
+        return translated
+
+    async def lines(
+        self, caller: Caller, settings: SearchSettings, terms: Planner, *, is_patient: bool = False
+    ) -> LineTranslator:
+        """What a document or a text with tags is translated by. A document's characters are told only on the way."""
+        limit = caller.key.character_limit if caller.key and is_patient else None
+        used = 0 if limit is None else await asyncio.to_thread(self.usage.total, caller.id)
+
+        def may_go_on(characters: int) -> None:
+            if limit is not None and used + characters > limit:
+                raise _quota_exceeded()
+
+        loop = asyncio.get_running_loop()
+        return LineTranslator(
+            self.backend, self.batcher, settings, terms, loop, is_patient=is_patient, may_go_on=may_go_on
+        )
+
+    async def finished(self, request: Request, document: Document) -> None:
+        """Wait for a document; if the client leaves, it is given up."""
+        try:
+            await self._while_connected(request, asyncio.wrap_future(document.work))
+        except ClientDisconnect:
+            self.documents.remove(document)
+            raise
+
+    async def _check(self, request: Request, caller: Caller, texts: Sequence[str]) -> None:
+        characters = sum(map(len, texts))
+        if len(texts) > self.limits.texts:
+            raise Problem(413, "Too many texts", f"at most {self.limits.texts} fit into one request")
+        if caller.key is not None and caller.key.character_limit is not None:
+            used = await asyncio.to_thread(self.usage.total, caller.id)
+            if used + characters > caller.key.character_limit:
+                raise _quota_exceeded()
+        request.state.characters = characters
+        request.state.texts = len(texts)
+
+    def _count(self, caller: str, characters: int) -> None:
+        self.usage.add(caller, characters)
+        self.metrics.characters.inc(characters)
+
+    async def _while_connected(self, request: Request, work: Awaitable[Result]) -> Result:
+        """Cancel the work if the client leaves. Its body is read already, so all that can still come is its leaving."""
+        working = asyncio.ensure_future(work)
+        watching = asyncio.ensure_future(_left(request))
+        try:
+            await asyncio.wait({working, watching}, return_when=asyncio.FIRST_COMPLETED)
+            if not working.done():
+                self.metrics.vanished.inc()
+                raise ClientDisconnect
+            return working.result()
+        finally:
+            for task in (working, watching):
+                task.cancel()
+            await asyncio.gather(working, watching, return_exceptions=True)
+
+
+def _terminology(entries: Sequence[GlossaryEntry], source: str, target: str) -> Terminology:
+    return Terminology(Glossary(tuple(entries), source, target), f"{source}-{target}")
+
+
+def _quota_exceeded() -> Problem:
+    return Problem(QUOTA_EXCEEDED, "Quota exceeded", "the characters of this key for this month are used up")
+
+
+async def _left(request: Request) -> None:
+    while (await request.receive())["type"] != "http.disconnect":
+        pass
+
+
+def service_of(request: Request) -> Service:
+    return cast(Service, request.app.state.service)

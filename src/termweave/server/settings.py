@@ -1,0 +1,41 @@
+"""What a server is told at its start: limits, and how requests are gathered into batches."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+MEBIBYTE = 2**20
+
+
+@dataclass(frozen=True)
+class Limits:
+    """The most one request, one glossary or one key may ask for."""
+
+    body_bytes: int = MEBIBYTE  # of a request to translate
+    glossary_bytes: int = 10 * MEBIBYTE  # of a request that brings a glossary, and of a glossary that is stored
+    document_bytes: int = 10 * MEBIBYTE
+    documents: int = 100  # that wait, are translated, or wait to be fetched
+    document_seconds: int = 3600  # that a translated document is kept
+    texts: int = 1000  # in one request
+    sentences: int = 20_000  # of all its texts
+    glossaries: int = 1000  # in the store
+    glossary_name: int = 1024  # characters
+    terms: int = 1000  # given inside one request
+    beam: int = 32
+    requests_per_minute: int = 600  # of one key; 0: as many as it likes
+
+
+@dataclass(frozen=True)
+class Gathering:
+    """How requests of many clients become batches."""
+
+    batch_tokens: int = 4096  # source subwords translated at once
+    patience: float = 0.005  # seconds that a request waits for company
+    queued_tokens: int = 200_000  # subwords that may wait; beyond that, the answer is 503 at once
+    queued_requests: int = 1000
+
+
+@dataclass(frozen=True)
+class Settings:
+    limits: Limits = field(default_factory=Limits)
+    gathering: Gathering = field(default_factory=Gathering)

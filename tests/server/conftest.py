@@ -1,0 +1,99 @@
+"""A running server with a tiny model of random weights: clients need a server, not a good translation."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+import uvicorn
+
+from termweave.config import ModelConfig
+from termweave.decoding.translator import Translator
+from termweave.model.checkpoint import save_checkpoint
+from termweave.model.transformer import Transformer
+from termweave.server.app import create_app
+from termweave.server.backend import Backend, TranslatorBackend
+from termweave.server.settings import Settings
+from termweave.text.subwords import Subwords
+
+SENTENCES = ["der alte Müller verkauft Mehl", "the old miller sells flour", "ein Haus am Fluss", "a house by the river"]
+SMALL = ModelConfig(
+    dimension=16, heads=2, encoder_layers=1, decoder_layers=1, feed_forward=24, dropout=0.0, variant="copy"
+)
+
+
+class RunningServer:
+    """An application behind uvicorn, in a thread of this process."""
+
+    def __init__(self, app: Any) -> None:
+        configuration = uvicorn.Config(app, port=0, log_config=None, access_log=False, proxy_headers=False)
+        self.app = app
+        self.server = uvicorn.Server(configuration)
+        self.thread = threading.Thread(target=self.server.run, daemon=True)
+
+    def start(self) -> None:
+        self.thread.start()
+        while not self.server.started:
+            assert self.thread.is_alive(), "the server did not start"
+            time.sleep(0.005)
+        host, port = self.server.servers[0].sockets[0].getsockname()[:2]
+        self.host, self.port, self.url = host, port, f"http://{host}:{port}"
+
+    @property
+    def service(self) -> Any:
+        return self.app.state.service
+
+    def ask_to_stop(self) -> None:
+        self.server.should_exit = True
+
+    def stop(self) -> None:
+        self.ask_to_stop()
+        self.thread.join()
+
+
+@pytest.fixture(scope="session")
+def model_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Translates de-en and en-de."""
+    folder = tmp_path_factory.mktemp("server-model")
+    tokenizer = folder / "tokenizer.model"
+    Subwords.train(SENTENCES * 10, tokenizer, size=320, languages=["de", "en"])
+    torch.manual_seed(0)
+    model = Transformer(SMALL, Subwords.load(tokenizer).size, Subwords.pad)
+    torch.nn.init.normal_(model.embedding)
+    save_checkpoint(folder / "final", model.state_dict(), SMALL, ["de-en", "en-de"], tokenizer)
+    return folder / "final"
+
+
+@pytest.fixture(scope="session")
+def backend(model_folder: Path) -> Backend:
+    return TranslatorBackend(Translator.load(model_folder, "cpu"), batch_tokens=4096)
+
+
+@pytest.fixture(scope="session")
+def running(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Any]:
+    """`with running(backend, settings) as server`: one of its own, with a store of its own."""
+
+    @contextmanager
+    def run(backend: Backend, settings: Settings | None = None, store: Path | None = None) -> Iterator[RunningServer]:
+        store = store or tmp_path_factory.mktemp("store") / "store.sqlite"
+        server = RunningServer(create_app(backend, store, settings))
+        server.start()
+        try:
+            yield server
+        finally:
+            server.stop()
+
+    return run
+
+
+@pytest.fixture(scope="module")
+def server(backend: Backend, running: Callable[..., Any]) -> Iterator[RunningServer]:
+    """Without keys."""
+    with running(backend) as server:
+        yield server
