@@ -29,8 +29,9 @@ check: install
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 
+# Files are shared out among processes, never the tests of one file: they share what was trained for them.
 test: check
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest -n auto --maxprocesses 4 --dist loadscope
 
 # The GPU's kernels, interpreted on the CPU. Not part of `make test`: Triton takes a gigabyte of disk.
 kernels: install

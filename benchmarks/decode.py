@@ -198,13 +198,20 @@ def check(entries: list[System], results: list[list[Measured]]) -> None:
 def main() -> None:
     options = parse_options()
     entries = systems(options)
+    results: list[list[Measured]] = []
     try:
-        results = [measure(entries, batch, options) for batch in options.batches]
+        for batch in options.batches:
+            results.append(measure(entries, batch, options))
+            write(results, options)
     finally:
         for entry in entries:
             entry.close()
     check(entries, results)
     print(table(results, options))
+
+
+def write(results: list[list[Measured]], options: argparse.Namespace) -> None:
+    """After every batch size: a run that is cut short keeps what it has measured."""
     if options.output:
         rows = [{**vars(result), "median": result.median} for batch in results for result in batch]
         report = {"arguments": sys.argv[1:], "processor": machine(options.device), "results": rows}

@@ -1,75 +1,89 @@
 #!/usr/bin/env bash
-# The whole first run on one GPU, in four sittings of at most ten minutes each:
+# The whole first run on one GPU, about 25 minutes, in the background, so that it may be watched in short visits:
 #
-#     bash benchmarks/first_run.sh 1 && bash benchmarks/first_run.sh 2 && …
+#     bash benchmarks/first_run.sh start          # works in a copy of the project, runs/first-run
+#     bash benchmarks/first_run.sh watch 500      # shows what is new, at most so many seconds, until the run is over
 #
-# Training stops cleanly at the seconds given and goes on in the next sitting. Nothing runs beside the
-# training of `copy`, so that its speed is its own. With OUT=folder, each part leaves its results there as an archive.
+# Two systems train at the same time: neither fills the GPU by itself. With OUT=folder, `watch` leaves the results
+# there as an archive: unpack it in the project and run `python benchmarks/first_run.py render`.
+# While the file runs/first-run/hold exists, nothing is trained: measure other things alone, then delete it.
 set -u
-export PYTHONPATH=src PYTHONUNBUFFERED=1 PYTHONWARNINGS=ignore
-CONFIG=configs/de-en.toml
-RUN=${RUN:-4-all-systems}
-TOKENIZER="--set subwords.model=carry/de-en/tokenizer.model" # from any earlier `termweave prepare`: saves a minute
+export PYTHONPATH=src PYTHONUNBUFFERED=1 PYTHONWARNINGS=ignore OMP_NUM_THREADS=${OMP_NUM_THREADS:-4}
+HOME_OF_RUN=runs/first-run
+CONFIG=${CONFIG:-configs/de-en.toml}
+RUN=${RUN:-5-all-systems}
+FIRST_STEPS=${FIRST_STEPS:-8000}
+SECOND_STEPS=${SECOND_STEPS:-3000}
+WORKERS=${WORKERS:-12}
+OPTIONS=${OPTIONS:-} # further --set, for a rehearsal
 DRIVER="python3 benchmarks/first_run.py"
+if [ -f carry/de-en/tokenizer.model ]; then # from any earlier `termweave prepare`: saves a minute
+    OPTIONS="$OPTIONS --set subwords.model=carry/de-en/tokenizer.model"
+fi
 
-train() { # system, further options
-    local system=$1
-    shift
-    $DRIVER train $CONFIG "$system" --run "$RUN" $TOKENIZER "$@" >"log.$system.txt" 2>&1 || tail -n 20 "log.$system.txt"
-    tail -n 1 "log.$system.txt" | cut -c1-250
-    date +%T
+tell() { echo "$(date +%T) $*" >>progress.txt; }
+
+train() { # system, steps
+    $DRIVER train $CONFIG "$1" --steps "$2" --run "$RUN" $OPTIONS >"log.$1.txt" 2>&1 || tail -n 5 "log.$1.txt" >>progress.txt
+    tell "trained $1: $(tail -n 1 "log.$1.txt" | cut -c1-250)"
 }
 
 score() { # system, further options
-    local system=$1
-    shift
-    timeout 150 $DRIVER evaluate $CONFIG "$system" --run "$RUN" $TOKENIZER "$@" 2>&1 | tail -n 9
-    date +%T
+    local name="log.score.$(echo "$*" | tr -d ' -').txt"
+    $DRIVER evaluate $CONFIG "$@" --run "$RUN" $OPTIONS >"$name" 2>&1
+    tail -n 9 "$name" >>progress.txt
 }
 
-pack() {
-    [ -z "${OUT:-}" ] || tar czf "$OUT/results.tgz" "docs/results/first-run/$RUN" runs/de-en/*/stage*/log.jsonl \
-        runs/de-en/sets runs/de-en/outputs log.*.txt 2>/dev/null
-}
-
-case $1 in
-1)
-    python3 -m termweave prepare $CONFIG --until encode --set data.workers=16 $TOKENIZER 2>&1 | tail -n 1
+whole_run() {
+    tell start
+    python3 -m termweave prepare $CONFIG --until encode --set data.workers=$WORKERS $OPTIONS >log.prepare.txt 2>&1
+    tell encoded
     (
-        nice python3 -m termweave prepare $CONFIG --set data.workers=12 $TOKENIZER >log.prepare.txt 2>&1
-        nice $DRIVER links $CONFIG $TOKENIZER >log.links.txt 2>&1
-        tail -n 1 log.links.txt
+        nice python3 -m termweave prepare $CONFIG --set data.workers=$WORKERS $OPTIONS >>log.prepare.txt 2>&1
+        nice $DRIVER links $CONFIG $OPTIONS >log.links.txt 2>&1
+        tell "prepared: $(tail -n 1 log.prepare.txt) $(tail -n 1 log.links.txt)"
     ) &
-    train stage1 --steps 8000 --seconds 480
+    while [ -e hold ]; do sleep 1; done
+    train stage1 "$FIRST_STEPS"
     wait
-    # The first minute of copy: if something is wrong with it, that shows now.
-    [ -d runs/de-en/stage1/stage1/final ] && train copy --steps 3000 --seconds 50
-    grep -E "step [0-9]*000:" log.stage1.txt
-    ;;
-2)
-    [ -d runs/de-en/stage1/stage1/final ] || train stage1 --steps 8000 --seconds 200
-    train copy --steps 3000 --seconds 320
-    pack
-    train vanilla --steps 3000 --seconds 130
-    ;;
-3)
-    train copy --steps 3000 --seconds 200 # whatever is left of them
-    train vanilla --steps 3000 --seconds 200
-    timeout 60 $DRIVER sets $CONFIG $TOKENIZER 2>&1 | tail -n 2
-    score copy
+    train vanilla "$SECOND_STEPS" &
+    train paper "$SECOND_STEPS" &
+    wait
+    $DRIVER sets $CONFIG $OPTIONS >log.sets.txt 2>&1 || tail -n 5 log.sets.txt >>progress.txt
+    train released "$SECOND_STEPS" &
+    train copy "$SECOND_STEPS" &
     score vanilla
-    pack
-    # Scoring beside training costs `paper` a little speed; that of `copy` was measured alone.
-    (score copy --search vdba; score vanilla --search vdba) &
-    train paper --steps 3000 --seconds 230
+    score paper
     wait
-    ;;
-4)
-    train paper --steps 3000 --seconds 250
-    score paper &
-    train released --steps 3000 --seconds 320
+    score released &
+    score copy
+    score copy --search vdba
     wait
-    score released
+    tell over
+    touch over
+}
+
+case ${1:-} in
+start)
+    mkdir -p $HOME_OF_RUN
+    cp -r src benchmarks configs pyproject.toml $HOME_OF_RUN/
+    ln -sfn "$PWD/carry" $HOME_OF_RUN/carry
+    cd $HOME_OF_RUN || exit 1
+    setsid bash benchmarks/first_run.sh go >/dev/null 2>&1 </dev/null &
     ;;
+go) whole_run ;;
+watch)
+    cd $HOME_OF_RUN || exit 1
+    touch progress.txt seen
+    for ((second = 0; second < ${2:-60}; second++)); do
+        [ -e over ] && break
+        sleep 1
+    done
+    tail -n +$(($(wc -l <seen) + 1)) progress.txt
+    cp progress.txt seen
+    tail -qn 1 log.{stage1,vanilla,paper,released,copy}.txt 2>/dev/null | cut -c1-160
+    [ -z "${OUT:-}" ] || tar czf "$OUT/first-run.tgz" "docs/results/first-run/$RUN" runs/de-en/*/stage*/log.jsonl \
+        runs/de-en/sets runs/de-en/outputs log.*.txt progress.txt 2>/dev/null
+    ;;
+*) sed -n '2,9s/^# \{0,1\}//p' "$0" ;;
 esac
-pack

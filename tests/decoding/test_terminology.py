@@ -113,6 +113,13 @@ def test_a_glossary_for_other_languages_is_refused(translator):
         translator.translate(["Mehl"], terminology=Glossary.of([HOUSE], "en-de"))
 
 
+def test_what_is_guaranteed_has_the_first_claim_to_a_place(translator):
+    entries = [GlossaryEntry("Fluss", ("house",), "prefer"), GlossaryEntry("Haus", ("house",), "must")]
+    (result,) = translator.translate(["Fluss Haus"], terminology=Glossary.of(entries, "de-en"), beam=2)
+    assert [(receipt.source, receipt.policy) for receipt in result.receipts] == [("Fluss", "prefer"), ("Haus", "must")]
+    assert result.receipts[1].status == "met"
+
+
 WORDS = ["Haus", "Fluss", "Mehl", "Müller", "alte", "am"]
 ENTRIES = st.builds(
     GlossaryEntry,

@@ -119,8 +119,14 @@ class TermPlan:
     forbidden: tuple[str, ...] = ()
 
     @property
+    def _told(self) -> list[int]:
+        """Which terms are told. What is guaranteed comes first, so that it has the first claim to a place."""
+        told = [index for index, term in enumerate(self.terms) if term.is_told]
+        return sorted(told, key=lambda index: not self.terms[index].is_required)
+
+    @property
     def told(self) -> tuple[Constraint, ...]:
-        return tuple(term.constraint for term in self.terms if term.is_told)
+        return tuple(self.terms[index].constraint for index in self._told)
 
     @property
     def required(self) -> tuple[Constraint, ...]:
@@ -128,11 +134,11 @@ class TermPlan:
 
     def receipts(self, text: str, spans: Sequence[Span | None], language: str) -> tuple[Receipt, ...]:
         """spans: of the terms that are told, in their order, in the translation `text`."""
-        left = iter(spans)
+        places = dict(zip(self._told, spans, strict=True))
         words = comparable(text, language)
         return tuple(
-            term.receipt(text, next(left) if term.is_told else None, self._is_present(term, words, language))
-            for term in self.terms
+            term.receipt(text, places.get(index), self._is_present(term, words, language))
+            for index, term in enumerate(self.terms)
         )
 
     @staticmethod

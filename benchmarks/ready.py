@@ -1,0 +1,217 @@
+"""The ready model measured: what MODEL_CARD.md reports, from JSON files that this writes.
+
+    python benchmarks/ready.py quality --text carry/ready --glossary carry/ready/software.en-de.tsv
+    python benchmarks/ready.py terms   --text carry/ready --glossary carry/ready/software.en-de.tsv
+    python benchmarks/ready.py speed   --text carry/ready --glossary carry/ready/software.en-de.tsv
+    python benchmarks/ready.py card
+
+`quality`: BLEU and chrF without a glossary, for every domain and direction. `terms`: held-out sentences with the
+terms of the glossary whose translation stands in the reference, told to the model (beam search), and guaranteed; and
+all terms that are found in them, guaranteed, whatever the reference says. `speed`: sentences a second without and with
+the whole glossary in turns, the time from the start of the program to the first translation, memory.
+"""
+
+from __future__ import annotations
+
+import argparse
+import itertools
+import json
+import os
+import resource
+import subprocess
+import sys
+import time
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from statistics import median
+
+import torch
+
+from decode import processor
+from render_ready import render
+from termweave import Constraint, Glossary, Terminology, Translator, storage
+from termweave.constraints.glossary_files import read_glossary
+from termweave.data.readers import read_lines
+from termweave.decoding.translator import Translation
+from termweave.evaluation.bleu import corpus_bleu, corpus_chrf
+from termweave.evaluation.csr import constraints_met, success_rate
+
+RESULTS = Path("docs/results/ready")
+DOMAINS = {"debates": "dev.europarl", "software": "dev.software", "news": "test.newstest2014"}
+TERM_DOMAIN = "software"  # where the glossary belongs
+FIRST = "from termweave import Translator; t = Translator.load({model!r}, 'cpu', 'int8'); "
+FIRST += "print(t.translate([{sentence!r}], direction={direction!r})[0])"
+
+
+def read_set(folder: Path, domain: str, direction: str, most: int) -> tuple[list[str], list[str]]:
+    """Sources and references."""
+    columns = []
+    for language in direction.split("-"):
+        path = folder / f"{DOMAINS[domain]}.{language}"
+        path = path if path.exists() else path.with_name(f"{path.name}.xz")
+        columns.append(list(itertools.islice(read_lines(path), most or None)))
+    return columns[0], columns[1]
+
+
+def measure_quality(translator: Translator, options: argparse.Namespace) -> list[dict[str, object]]:
+    rows: list[dict[str, object]] = []
+    for direction, domain in itertools.product(translator.directions, DOMAINS):
+        sources, references = read_set(options.text, domain, direction, options.sentences)
+        started = time.monotonic()
+        outputs = texts(translator.translate(sources, direction=direction, batch_tokens=options.batch_tokens))
+        seconds = time.monotonic() - started
+        bleu = corpus_bleu(outputs, references, direction.partition("-")[2])
+        chrf = corpus_chrf(outputs, references)
+        rows.append(
+            {
+                "direction": direction,
+                "domain": domain,
+                "sentences": len(sources),
+                "bleu": bleu.value,
+                "chrf": chrf.value,
+                "seconds": round(seconds, 1),
+                "signatures": [bleu.signature, chrf.signature],
+            }
+        )
+        print(f"{direction} {domain}: BLEU {bleu.value:.1f} chrF {chrf.value:.1f} ({seconds:.0f} s)", flush=True)
+    return rows
+
+
+def texts(translations: Sequence[Translation]) -> list[str]:
+    return [translation.text for translation in translations]
+
+
+def directed(path: Path, direction: str) -> Glossary:
+    """The glossary for a direction; for the way back, each target leads to its source."""
+    glossary = read_glossary(path, "en", "de")
+    if direction == "en-de":
+        return glossary.merged()
+    entries = [
+        replace(entry, source=target, targets=(entry.source,)) for entry in glossary.entries for target in entry.targets
+    ]
+    return Glossary.of(entries, direction).merged()
+
+
+def measure_terms(translator: Translator, options: argparse.Namespace) -> list[dict[str, object]]:
+    """Terms as constraints, so that an independent count says whether they stand in the outputs as whole words."""
+    rows: list[dict[str, object]] = []
+    for direction in translator.directions:
+        language = direction.partition("-")[2]
+        sources, references = read_set(options.text, TERM_DOMAIN, direction, options.sentences)
+        terminology = Terminology(directed(options.glossary, direction), direction)
+        found = [terminology.plan(source).required for source in sources]
+        kept = [index for index, own in enumerate(found) if own]
+        sources, references, found = ([column[index] for index in kept] for column in (sources, references, found))
+        agreeing = [in_reference(own, reference, language) for own, reference in zip(found, references, strict=True)]
+        for name, terms, search in (
+            ("none", None, "beam"),
+            ("in the reference, told", agreeing, "beam"),
+            ("in the reference, guaranteed", agreeing, "vdba"),
+            ("all, told", found, "beam"),
+            ("all, guaranteed", found, "vdba"),
+        ):
+            started = time.process_time()
+            outputs = texts(
+                translator.translate(
+                    sources, terms, direction=direction, search=search, batch_tokens=options.batch_tokens
+                )
+            )
+            success = success_rate(outputs, terms or agreeing, language)
+            row = {
+                "direction": direction,
+                "terms": name,
+                "sentences": len(sources),
+                "bleu": corpus_bleu(outputs, references, language).value,
+                "met": success.met,
+                "total": success.total,
+                "cpu_seconds": round(time.process_time() - started, 1),
+            }
+            rows.append(row)
+            print(f"{direction} {name}: BLEU {row['bleu']:.1f}, {success.met} of {success.total} terms", flush=True)
+    return rows
+
+
+def in_reference(terms: Sequence[Constraint], reference: str, language: str) -> list[Constraint]:
+    return [term for term, met in zip(terms, constraints_met(reference, terms, language), strict=True) if met]
+
+
+def measure_speed(options: argparse.Namespace) -> dict[str, object]:
+    """On the CPU, in int8, as a user would; rounds without and with the glossary in turns."""
+    torch.set_num_threads(options.threads)
+    translator = Translator.load(options.model, "cpu", "int8")
+    direction = "en-de" if "en-de" in translator.directions else translator.directions[0]
+    loaded = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    sources, _ = read_set(options.text, TERM_DOMAIN, direction, options.sentences or 500)
+    glossary = directed(options.glossary, direction)
+    started = time.process_time()
+    whole, none = Terminology(glossary, direction), Terminology(None, direction)
+    built = time.process_time() - started
+    speeds: dict[str, list[float]] = {"plain": [], "glossary": []}
+    terms = 0
+    for number in range(options.rounds + 1):
+        for name, terminology in (("plain", none), ("glossary", whole)):
+            wall, cpu = time.monotonic(), time.process_time()
+            translations = translator.translate(sources, direction=direction, terminology=terminology)
+            if number:  # the first round warms up
+                speeds[name].append(len(sources) / (time.process_time() - cpu))
+            terms = sum(len(own.receipts) for own in translations)
+            print(f"{name}: {len(sources) / (time.monotonic() - wall):.1f} sentences/s", flush=True)
+    ratios = [b / a for a, b in zip(speeds["plain"], speeds["glossary"], strict=True)]
+    return {
+        "direction": direction,
+        "threads": options.threads,
+        "processor": processor(),
+        "sentences": len(sources),
+        "terms": terms,
+        "entries": len(glossary),
+        "sentences_per_cpu_second": speeds,
+        "ratios": ratios,
+        "ratio": median(ratios),
+        "glossary_build_seconds": round(built, 2),
+        "first_translation_seconds": first_translation(options.model, direction, sources[0]),
+        "loaded_mebibytes": loaded // 1024,
+        "peak_mebibytes": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024,
+    }
+
+
+def first_translation(model: str | None, direction: str, sentence: str) -> list[float]:
+    """Seconds from the start of a fresh process to its end, one translation later, three times."""
+    program = FIRST.format(model=model, sentence=sentence, direction=direction)
+    times = []
+    for _ in range(3):
+        started = time.monotonic()
+        subprocess.run([sys.executable, "-c", program], check=True, stdout=subprocess.DEVNULL)
+        times.append(round(time.monotonic() - started, 2))
+    return times
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("what", choices=["quality", "terms", "speed", "card"])
+    parser.add_argument("--model", help="a model folder; default: the ready model")
+    parser.add_argument("--text", type=Path, default=Path("carry/ready"), help="folder of the test sets")
+    parser.add_argument("--glossary", type=Path, default=Path("carry/ready/software.en-de.tsv"))
+    parser.add_argument("--sentences", type=int, default=0, help="only so many of each set; 0: all, for speed 500")
+    parser.add_argument("--device", default="auto")
+    parser.add_argument("--precision", default="float32", choices=["float32", "bfloat16", "int8"])
+    parser.add_argument("--batch-tokens", type=int, default=4096)
+    parser.add_argument("--threads", type=int, default=os.cpu_count() or 1)
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--results", type=Path, default=RESULTS)
+    options = parser.parse_args()
+    if options.what == "card":
+        render(options.results, Path("MODEL_CARD.md"))
+        return
+    if options.what == "speed":
+        storage.write_json(options.results / "speed.json", measure_speed(options))
+        return
+    translator = Translator.load(options.model, options.device, options.precision)
+    measure = measure_quality if options.what == "quality" else measure_terms
+    record = {"rows": measure(translator, options), "precision": options.precision, "arguments": sys.argv[1:]}
+    storage.write_json(options.results / f"{options.what}.json", record)
+    print(json.dumps(record["arguments"]))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,127 @@
+"""Turns the JSON of `ready.py` and the ready model itself into MODEL_CARD.md. No figure there is typed by hand."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from render_decode import table
+from termweave import storage
+from termweave.config import load_config, to_tree
+from termweave.model.checkpoint import ready_model
+
+CONFIG = Path("configs/ready.toml")
+ABOUT = """\
+# The ready model
+
+German ↔ English, part of the package: `Translator.load()` and `termweave translate` find it, nothing is downloaded. It
+is constraint-aware (variant `{variant}`), so that the terms of a glossary reach it as vectors, and the search
+guarantees them.
+
+{shape}: {size:.1f} MiB in all, weights of eight bits. A tag in front of the source says the direction.
+"""
+RECIPE = """\
+## How it was trained
+
+[configs/ready.toml](configs/ready.toml) is the whole recipe: `termweave prepare`, `termweave train`, then
+`termweave pack`. {first} steps of stage 1 and {second} of stage 2, {tokens:,} target subwords each at most, on one GPU.
+
+| text | pairs | licence |
+|---|---|---|
+| Europarl, debates 1999–2011 | 900,000 | free to reuse |
+| user interfaces, manuals and help pages of free software | 720,266 | free software licences, mixed |
+| Tatoeba, everyday sentences, three times over | 157,388 | CC-BY 2.0 FR |
+| Multi30k, captions, three times over | 28,972 | research |
+
+Sentences of the test sets below were removed from it.
+"""
+LIMITS = """\
+## What to mind
+
+- It is small, and most of what it has read are debates and software. News and everyday language beyond captions and
+  short sentences are weaker; the table tells how much.
+- It translates sentence by sentence, without what stands around a sentence.
+- A guaranteed term stands in the output as it was given: it is not inflected. Give alternatives where forms matter.
+- Part of the text may be used for research only; ask before selling a service built on this model rather than on your
+  own text.
+"""
+
+
+def render(results: Path, page: Path) -> None:
+    parts = [about(ready_model()), *quality(storage.read_json(results / "quality.json"))]
+    parts += terms(storage.read_json(results / "terms.json"))
+    parts += speed(storage.read_json(results / "speed.json"))
+    training = load_config(CONFIG).training
+    steps = {"first": training.stage1.steps, "second": training.stage2.steps, "tokens": training.batch_tokens}
+    storage.write_text(page, "\n".join([*parts, RECIPE.format(**steps), LIMITS]).rstrip() + "\n")
+
+
+def about(model: Path) -> str:
+    config = load_config(CONFIG)
+    own = config.model
+    shape = (
+        f"A Transformer of dimension {own.dimension}, {own.encoder_layers} layers in the encoder and "
+        f"{own.decoder_layers} in the decoder, {config.subwords.size:,} subwords"
+    )
+    size = sum(file.stat().st_size for file in model.rglob("*") if file.is_file()) / 2**20
+    return ABOUT.format(variant=to_tree(own)["variant"], shape=shape, size=size)
+
+
+def quality(report: dict[str, Any]) -> list[str]:
+    rows = [
+        [row["direction"], row["domain"], f"{row['sentences']:,}", f"{row['bleu']:.1f}", f"{row['chrf']:.1f}"]
+        for row in report["rows"]
+    ]
+    signatures = ", ".join(f"`{signature}`" for signature in report["rows"][0]["signatures"])
+    return [
+        "## Quality",
+        "",
+        *table(["direction", "domain", "sentences", "BLEU", "chrF"], rows),
+        f"Beam 4, {report['precision']}, no glossary. Debates are `dev.europarl`, software `dev.software`, news",
+        f"`newstest2014`. Signatures: {signatures}.",
+        "",
+    ]
+
+
+def terms(report: dict[str, Any]) -> list[str]:
+    rows = [
+        [
+            row["direction"],
+            row["terms"],
+            f"{row['bleu']:.1f}",
+            f"{100 * row['met'] / row['total']:.1f} % ({row['met']:,} of {row['total']:,})",
+        ]
+        for row in report["rows"]
+    ]
+    sentences = ", ".join(dict.fromkeys(f"{row['sentences']:,} for {row['direction']}" for row in report["rows"]))
+    return [
+        "## Terms",
+        "",
+        f"The sentences of `dev.software` in which a term of the software glossary was found ({sentences}).",
+        "A term is met if it stands in the output as whole words. “In the reference”: those terms alone whose",
+        "translation the reference has too.",
+        "",
+        *table(["direction", "terms", "BLEU", "met"], rows),
+    ]
+
+
+def speed(report: dict[str, Any]) -> list[str]:
+    own = report["sentences_per_cpu_second"]
+    rows = [
+        [name, f"{sorted(values)[len(values) // 2]:.1f} ({min(values):.1f}–{max(values):.1f})"]
+        for name, values in own.items()
+    ]
+    first = sorted(report["first_translation_seconds"])[1]
+    return [
+        "## Speed",
+        "",
+        f"{report['processor']}, {report['threads']} threads, eight-bit weights, beam 4; {report['sentences']:,} sentences",
+        f"of `dev.software`, {report['direction']}, {report['entries']:,} entries, {report['terms']:,} terms found and",
+        "guaranteed.",
+        "",
+        *table(["", "sentences per CPU second"], rows),
+        f"With the glossary it runs at {report['ratio']:.2f} of the speed without. The first translation is there {first:.1f} s",
+        f"after the start of the program. Memory: {report['loaded_mebibytes']:,} MiB after loading,",
+        f"{report['peak_mebibytes']:,} MiB at most.",
+        "",
+    ]
