@@ -115,13 +115,13 @@ def speed(report: dict[str, Any]) -> list[str]:
     return [
         "## Speed",
         "",
-        f"{report['processor']}, {report['threads']} threads, eight-bit weights, beam 4; {report['sentences']:,} sentences",
-        f"of `dev.software`, {report['direction']}, {report['entries']:,} entries, {report['terms']:,} terms found and",
-        "guaranteed.",
+        f"{report['processor']}, {report['threads']} threads, eight-bit weights, beam 4;",
+        f"{report['sentences']:,} sentences of `dev.software`, {report['direction']}, {report['entries']:,} entries,",
+        f"{report['terms']:,} terms found and guaranteed.",
         "",
         *table(["", "sentences per CPU second"], rows),
-        f"With the glossary it runs at {report['ratio']:.2f} of the speed without. The first translation is there {first:.1f} s",
-        f"after the start of the program. Memory: {report['loaded_mebibytes']:,} MiB after loading,",
+        f"With the glossary it runs at {report['ratio']:.2f} of the speed without. The first translation is there",
+        f"{first:.1f} s after the start of the program. Memory: {report['loaded_mebibytes']:,} MiB after loading,",
         f"{report['peak_mebibytes']:,} MiB at most.",
         "",
     ]

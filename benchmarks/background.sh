@@ -1,0 +1,44 @@
+# For scripts with long work on a GPU machine: it goes on in the background, in a copy of the project, and may be watched
+# in short visits. The script sources this, defines `whole_run` and `results` (what to take home), and ends with `main "$@"`.
+export PYTHONPATH=src PYTHONUNBUFFERED=1 PYTHONWARNINGS=ignore OMP_NUM_THREADS=${OMP_NUM_THREADS:-4}
+PYTHON=${PYTHON:-python3}
+NAME=$(basename "$0" .sh)
+PLACE=runs/$NAME-run
+
+tell() { echo "$(date +%T) $*" >>progress.txt; }
+
+logged() { # name, command: its output goes to log.NAME.txt, and the end of it to progress.txt if it fails
+    local log="log.$1.txt"
+    shift
+    "$@" >"$log" 2>&1 || { tell "failed: $*" && tail -n 8 "$log" >>progress.txt; }
+}
+
+start() {
+    mkdir -p "$PLACE"
+    cp -r src benchmarks configs pyproject.toml "$PLACE/"
+    ln -sfn "$PWD/carry" "$PLACE/carry"
+    cd "$PLACE" || exit 1
+    setsid bash "benchmarks/$NAME.sh" go >/dev/null 2>&1 </dev/null &
+}
+
+watch() { # seconds
+    cd "$PLACE" || exit 1
+    touch progress.txt seen.txt
+    for ((second = 0; second < $1; second++)); do
+        [ -e over ] && break
+        sleep 1
+    done
+    tail -n +$(($(wc -l <seen.txt) + 1)) progress.txt
+    cp progress.txt seen.txt
+    tail -qn 1 log.*.txt 2>/dev/null | cut -c1-160
+    [ -z "${OUT:-}" ] || tar czf "$OUT/$NAME.tgz" progress.txt log.*.txt $(results) 2>/dev/null
+}
+
+main() {
+    case ${1:-} in
+    start) start ;;
+    go) whole_run && tell over && touch over ;;
+    watch) watch "${2:-60}" ;;
+    *) sed -n '2,/^set -u/{/^set -u/d;s/^# \{0,1\}//p}' "$0" ;;
+    esac
+}

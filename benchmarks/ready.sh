@@ -1,0 +1,46 @@
+#!/usr/bin/env bash
+# The ready model on one GPU, about 20 minutes, in the background, so that it may be watched in short visits:
+#
+#     bash benchmarks/ready.sh start
+#     bash benchmarks/ready.sh watch 500
+#
+# With OUT=folder, `watch` leaves the results there as an archive, and the packed model as soon as it is there, in parts
+# of at most 15 MiB: cat them together and unpack them as src/termweave/ready.
+set -u
+source "$(dirname "$0")/background.sh"
+CONFIG=${CONFIG:-configs/ready.toml}
+WORKERS=${WORKERS:-14}
+OPTIONS=${OPTIONS:-} # further --set, for a rehearsal
+MEASURED="--model runs/ready/packed --text carry/ready --glossary carry/ready/software.en-de.tsv --batch-tokens 16384"
+if [ -f carry/ready/tokenizer.model ]; then # from any earlier `termweave prepare`: saves a minute
+    OPTIONS="$OPTIONS --set subwords.model=carry/ready/tokenizer.model"
+fi
+
+whole_run() {
+    tell start
+    logged encode $PYTHON -m termweave prepare $CONFIG --until encode --set data.workers=$WORKERS $OPTIONS
+    tell encoded
+    logged prepare nice $PYTHON -m termweave prepare $CONFIG --set data.workers=$WORKERS $OPTIONS &
+    while [ -e hold ]; do sleep 1; done
+    logged stage1 $PYTHON -m termweave train $CONFIG --stage 1 $OPTIONS
+    tell "stage 1: $(tail -n 1 log.stage1.txt | cut -c1-150)"
+    wait
+    logged stage2 $PYTHON -m termweave train $CONFIG --stage 2 $OPTIONS
+    tell "stage 2: $(tail -n 1 log.stage2.txt | cut -c1-150)"
+    logged pack $PYTHON -m termweave pack runs/ready/model/stage2/final runs/ready/packed
+    tar cf - -C runs/ready packed | split -b 15M -d - runs/ready/packed.tar.
+    tell "packed: $(du -sk runs/ready/packed | cut -f1) KiB"
+    logged quality $PYTHON benchmarks/ready.py quality $MEASURED
+    cat log.quality.txt >>progress.txt
+    logged terms $PYTHON benchmarks/ready.py terms $MEASURED
+    cat log.terms.txt >>progress.txt
+}
+
+results() {
+    [ -e runs/ready/packed.tar.00 ] && cp runs/ready/packed.tar.* "$OUT/"
+    cp runs/ready/model/stage1/log.jsonl docs/results/ready/log.stage1.jsonl 2>/dev/null
+    cp runs/ready/model/stage2/log.jsonl docs/results/ready/log.stage2.jsonl 2>/dev/null
+    echo docs/results/ready
+}
+
+main "$@"
