@@ -32,6 +32,8 @@ def test_the_kernels_do_what_the_tensors_do(sentences, beam, steps, seed):
     layer = CopyOutput(ModelConfig(dimension=DIMENSION, variant="copy")).to(DEVICE).eval()
     for parameter in layer.parameters():
         torch.nn.init.normal_(parameter, std=0.3)
+    if seed % 2:
+        layer.join()
     constraints = constraints_from_ids(sentences, 0).to(DEVICE)
     vectors = torch.randn(len(constraints.target.ids), DIMENSION, device=DEVICE)
     memory = layer.remember(constraints, vectors, torch.empty(0, device=DEVICE))

@@ -53,9 +53,10 @@ def test_packed_weights_give_the_same(rows, outputs):
     torch.testing.assert_close(PackedLinear(weight, None)(states), F.linear(states, weight))
 
 
+@pytest.mark.parametrize("variant", ["paper", "released", "copy", "pointer"])
 @torch.no_grad()
-def test_a_model_ready_for_inference_says_the_same(make_model, make_batch):
-    model, ready = make_model(), make_model()
+def test_a_model_ready_for_inference_says_the_same(make_model, make_batch, variant):
+    model, ready = make_model(variant=variant), make_model(variant=variant)
     ready.use_precision("float32")
     batch = make_batch([[5, 6], [7]], [[8, 9], [10]], [[([5], [8, 9])], []])
     expected, found = (

@@ -36,10 +36,13 @@ def _marks(slot, is_slot, first, running, done):
 def _mix(
     queries, from_state, keys, context, context_bias, mark_keys, null, mark_weights, gate_weight, gate_bias,
     tokens, filled, first, running, done, values, offset, new_offset,
-    vocabulary, slots, beam, scale, smallest,
+    vocabulary, slots, beam, width, scale, smallest,
     dimension: tl.constexpr, lanes: tl.constexpr, chunk: tl.constexpr,
 ):  # fmt: skip
-    """`CopyOutput.mix` of one hypothesis: changes `values` at the tokens of constraints, in place."""
+    """`CopyOutput.mix` of one hypothesis: changes `values` at the tokens of constraints, in place.
+
+    width: how far apart the rows of `queries` and of `from_state` lie.
+    """
     program = tl.program_id(0).to(tl.int64)
     row = program // beam
     slot = tl.arange(0, lanes)
@@ -55,7 +58,7 @@ def _mix(
     place = (row * slots + slot)[:, None] * dimension
     for start in range(0, dimension, chunk):
         at = start + tl.arange(0, chunk)
-        query = tl.load(queries + program * dimension + at) * scale
+        query = tl.load(queries + program * width + at) * scale
         key = tl.load(keys + place + at[None, :], mask=is_slot[:, None], other=0.0)
         key += tl.load(mark_keys + marks[:, None] * dimension + at[None, :])
         products += key * query[None, :]
@@ -78,7 +81,7 @@ def _mix(
         weights = mark_weights + at * 5
         hidden = starts * tl.load(weights) + nexts * tl.load(weights + 1) + laters * tl.load(weights + 2)
         hidden += dones * tl.load(weights + 3) + is_open * tl.load(weights + 4)
-        hidden += tl.load(from_state + program * dimension + at) + tl.load(context_bias + at)
+        hidden += tl.load(from_state + program * width + at) + tl.load(context_bias + at)
         hidden += tl.sum(seen * attention[:, None], axis=0)
         gates += (2 * tl.sigmoid(2 * hidden) - 1) * tl.load(gate_weight + at)  # the bracket is tanh
     shares = tl.sigmoid(tl.sum(gates, axis=0) + tl.load(gate_bias)) * attention
@@ -134,12 +137,13 @@ def mix(
     batch, beam, dimension = states.shape
     slots = memory.tokens.shape[1]
     new_offset = torch.empty(batch, beam, device=states.device)
+    queries, from_state = layer.from_states(states)
     _mix[(batch * beam,)](
-        *laid_out(layer.query(states), layer.state(states), memory.keys, memory.context, layer.context.bias),
+        queries, from_state, *laid_out(memory.keys, memory.context, layer.context.bias),
         *laid_out(layer.mark_keys, layer.null, layer.marks.weight, layer.gate.weight, layer.gate.bias),
         *laid_out(memory.tokens, memory.filled, memory.slots.first, progress.running, progress.done),
         model.values, model.offset.contiguous(), new_offset,
-        model.values.shape[2], slots, beam, dimension**-0.5, smallest,
+        model.values.shape[2], slots, beam, queries.stride(1), dimension**-0.5, smallest,
         dimension=dimension, lanes=int(triton.next_power_of_2(slots)), chunk=CHUNK,
     )  # fmt: skip
     return new_offset

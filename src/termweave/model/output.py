@@ -16,7 +16,9 @@ whatever the precision of the rest: `Transformer` switches autocast off around t
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import partial
 
 import torch
 import torch.nn.functional as F
@@ -27,6 +29,7 @@ from termweave.config import ModelConfig
 from termweave.data.batches import ConstraintTensors
 from termweave.model.attention import MultiHeadAttention
 from termweave.model.coverage import DONE, MARKS, Progress, Slots
+from termweave.model.products import PackedLinear
 
 CHUNK = 128  # tokens: with 32,000 of them, a search looks at about as many chunks as tokens in the end
 ROWS = 4  # whose distributions fit into a processor's cache
@@ -283,6 +286,21 @@ class CopyOutput(OutputLayer):
         self.state = nn.Linear(dimension, dimension)
         self.marks = nn.Linear(MARKS + 1, dimension, bias=False)
         self.gate = nn.Linear(dimension, 1)
+        self._joined: Callable[[Tensor], Tensor] | None = None  # set by `join`
+
+    def join(self) -> None:
+        """For inference: `query` and `state` as one product, whose weights no longer change."""
+        weight = torch.cat([self.query.weight, self.state.weight]).detach()
+        bias = torch.cat([self.query.bias, self.state.bias]).detach()
+        packed = weight.device.type == "cpu" and PackedLinear.available()
+        self._joined = PackedLinear(weight, bias) if packed else partial(F.linear, weight=weight, bias=bias)
+
+    def from_states(self, states: Tensor) -> tuple[Tensor, Tensor]:
+        """The query of each state, and what the state says to the gate, (…, d) each."""
+        if self._joined is None:
+            return self.query(states), self.state(states)
+        queries, from_state = self._joined(states).chunk(2, dim=-1)
+        return queries, from_state
 
     def remember(self, constraints: ConstraintTensors, vectors: Tensor, embedding: Tensor) -> OutputMemory:
         memory = super().remember(constraints, vectors, embedding)
@@ -299,7 +317,8 @@ class CopyOutput(OutputLayer):
         assert memory.keys is not None and memory.context is not None
         filled = memory.filled.unsqueeze(1)
         is_open = ((marks != DONE) & filled).any(dim=-1, keepdim=True)
-        queries = self.query(states) * states.shape[-1] ** -0.5
+        queries, from_state = self.from_states(states)
+        queries = queries * states.shape[-1] ** -0.5
         scores = queries @ memory.keys.mT + (queries @ self.mark_keys.mT).gather(2, marks)
         null = (queries @ self.null.mT).gather(2, is_open.long())
         scores = torch.cat([null, scores.masked_fill(~filled, float("-inf"))], dim=-1)
@@ -307,7 +326,7 @@ class CopyOutput(OutputLayer):
         by_mark = attention.new_zeros(*states.shape[:2], MARKS).scatter_add(2, marks, attention)
         marked = self.marks(torch.cat([by_mark, is_open.to(attention.dtype)], dim=-1))
         context = attention @ memory.context + self.context.bias
-        hidden = torch.tanh(context + self.state(states) + marked)
+        hidden = torch.tanh(context + from_state + marked)
         shares = torch.sigmoid(self.gate(hidden)) * attention
         return shares, (1 - shares.sum(dim=-1, keepdim=True)).clamp(min=SMALLEST)
 

@@ -18,7 +18,7 @@ from termweave.model.attention import KeysValues, MultiHeadAttention
 from termweave.model.cache import FixedCache, SelfAttentionCache
 from termweave.model.coverage import Progress
 from termweave.model.layers import DecoderLayer, EncoderLayer, Stream, sinusoidal_positions
-from termweave.model.output import OutputLayer, OutputMemory, Scores, output_layer
+from termweave.model.output import CopyOutput, OutputLayer, OutputMemory, Scores, output_layer
 from termweave.model.pointer import PointerOutput, PointingLayer
 from termweave.model.products import PackedLinear, linear, replace_linear
 from termweave.model.quantised import QuantisedLinear
@@ -163,10 +163,15 @@ class Transformer(nn.Module):
 
     def _extra(self, constraints: ConstraintTensors, memory: ConstraintMemory) -> tuple[KeysValues, ...]:
         """Keys and values of the constraints for every layer, encoder first."""
-        attentions = [layer.attention for layer in self.encoder] + [layer.cross_attention for layer in self.decoder]
         source, target = self._embed_constraints(constraints)
-        layers: tuple[KeysValues, ...] = memory(source, target, constraints, key_value_projections(attentions))
+        projection = self._projection() if memory.wants_projection else None
+        layers: tuple[KeysValues, ...] = memory(source, target, constraints, projection)
         return layers
+
+    def _projection(self) -> tuple[Tensor, Tensor]:
+        """Of keys and values, in all layers that see constraints."""
+        attentions = [layer.attention for layer in self.encoder] + [layer.cross_attention for layer in self.decoder]
+        return key_value_projections(attentions)
 
     def _remember(self, constraints: ConstraintTensors | None) -> OutputMemory | None:
         if constraints is None or self.output is None or isinstance(self.output, PointerOutput):
@@ -299,8 +304,13 @@ class Transformer(nn.Module):
             self._replace_products(QuantisedLinear)
         elif self.embedding.device.type == "cpu" and PackedLinear.available():
             self._replace_products(PackedLinear)
+        if isinstance(self.output, CopyOutput):
+            self.output.join()
 
     def _replace_products(self, kind: Callable[[Tensor, Tensor | None], nn.Module]) -> None:
+        if self.constraint_memory is not None:
+            weights, biases = self._projection()
+            self.constraint_memory.fold((weights.detach(), biases.detach()), kind)
         replace_linear(self.encoder, kind)
         replace_linear(self.decoder, kind)
         bias = None if self.vocabulary_bias is None else self.vocabulary_bias.detach()

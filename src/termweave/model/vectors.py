@@ -9,7 +9,7 @@ All layers are adapted at once: constraints are few tokens, and many small produ
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 import torch
@@ -78,8 +78,49 @@ class Adapters(nn.Module):
         return F.layer_norm(residual, residual.shape[-1:]) * self.norm_weight + self.norm_bias
 
 
+class FoldedAdapters(nn.Module):
+    """`Adapters` of the form `paper` for inference, together with the key and value projections behind them.
+
+    The inner products of all layers have the same input, so they are one; the outer ones are linear, as the projections
+    are, so each is one product with its own. A sentence of few constraints reads half the weights that way.
+    """
+
+    def __init__(
+        self,
+        adapters: Adapters,
+        projection: tuple[Tensor, Tensor],
+        kind: Callable[[Tensor, Tensor | None], nn.Module],
+    ) -> None:
+        """kind: makes a product of a weight (outputs, inputs) and a bias (outputs,)."""
+        super().__init__()
+        outer = projection[0] @ adapters.outer_weight.detach().mT
+        outer_bias = adapters.outer_bias.detach() @ projection[0].mT + projection[1]
+        self.inner = nn.ModuleList(
+            kind(weight.mT.flatten(0, 1).contiguous(), bias.flatten())
+            for weight, bias in zip(
+                adapters.inner_weight.detach().unbind(1), adapters.inner_bias.detach().unbind(1), strict=True
+            )
+        )
+        self.outer = nn.ModuleList(
+            kind(weight.contiguous(), bias.flatten())
+            for weight, bias in zip(outer.flatten(0, 1), outer_bias.flatten(0, 1), strict=True)
+        )
+
+    def forward(self, vectors: Tensor) -> Tensor:
+        tokens, dimension = vectors.shape[1:]
+        hidden = [
+            F.relu(product(own)).view(tokens, -1, dimension).unbind(1)
+            for product, own in zip(self.inner, vectors, strict=True)
+        ]
+        by_layer = [side for both in zip(*hidden, strict=True) for side in both]
+        results = [product(own) for product, own in zip(self.outer, by_layer, strict=True)]
+        return torch.stack(results).view(-1, 2, tokens, dimension)
+
+
 class ConstraintMemory(nn.Module):
     """The constraint keys and values of every layer, ready to stand before the layer's own."""
+
+    adapters: Adapters | FoldedAdapters
 
     def __init__(self, layers: int, dimension: int, heads: int, released: bool) -> None:
         super().__init__()
@@ -88,20 +129,31 @@ class ConstraintMemory(nn.Module):
         self.vectorisation = Vectorisation(dimension, heads)
         self.adapters = Adapters(layers, dimension, released)
 
+    @property
+    def wants_projection(self) -> bool:
+        """Do the layers' own projections come behind the adapters?"""
+        return not self.released and isinstance(self.adapters, Adapters)
+
+    def fold(self, projection: tuple[Tensor, Tensor], kind: Callable[[Tensor, Tensor | None], nn.Module]) -> None:
+        """Make the adapters faster for good, where that can be done. They cannot be trained any more after it."""
+        if self.wants_projection and isinstance(self.adapters, Adapters):
+            self.adapters = FoldedAdapters(self.adapters, projection, kind)
+
     def forward(
         self,
         source: Tensor,
         target: Tensor,
         constraints: ConstraintTensors,
-        projection: tuple[Tensor, Tensor],
+        projection: tuple[Tensor, Tensor] | None,
     ) -> tuple[KeysValues, ...]:
         """Keys and values of each layer, (batch, heads, slots, d / heads).
 
-        projection: weights (layers, 2, d, d) and biases (layers, 2, 1, d) of the layers' key and value projections.
+        projection: weights (layers, 2, d, d) and biases (layers, 2, 1, d) of the layers' key and value projections,
+        where they are wanted.
         """
         vectors = torch.stack(self.vectorisation(source, target, constraints))
         adapted = self.adapters(vectors)
-        if not self.released:
+        if projection is not None:
             adapted = adapted @ projection[0].mT.to(adapted.dtype) + projection[1].to(adapted.dtype)
         padded = constraints.source.pad(adapted)
         split = padded.view(*padded.shape[:-1], self.heads, -1).transpose(-2, -3)
