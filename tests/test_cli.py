@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import shutil
 import subprocess
 import sys
 from collections.abc import Callable
@@ -405,3 +406,27 @@ def test_constraints_from_links(termweave, files):
     assert (files / "out.jsonl").read_bytes() == first
     termweave(*command, "--hard-against", "text.en")
     assert all(not json.loads(line)["constraints"] for line in (files / "out.jsonl").read_text().splitlines())
+
+
+def test_demo_shows_a_receipt_for_every_term(termweave, model):
+    result = termweave("demo", "--model", model)
+    assert result.code == 0, result.errors
+    wanted = {
+        "Haus building must met",
+        "Schaltfläche control must met",
+        "Fenster pane must met",
+        "{name} {name} keep kept",
+    }
+    assert wanted <= {" ".join(line.split()) for line in result.output.splitlines()}
+    assert "missed" not in result.output and "http://127.0.0.1:8080" in result.output
+
+
+def test_demo_is_for_german_and_english(termweave, model, tmp_path):
+    from termweave.model.checkpoint import SETTINGS
+
+    copied = tmp_path / "model"
+    shutil.copytree(model, copied)
+    settings = json.loads((copied / SETTINGS).read_text())
+    (copied / SETTINGS).write_text(json.dumps({**settings, "directions": ["zh-en"]}))
+    result = termweave("demo", "--model", copied)
+    assert result.code == 1 and "this model translates zh-en" in result.errors

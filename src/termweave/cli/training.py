@@ -1,4 +1,4 @@
-"""`train`, `pack`, and `toy`, which does everything on a small scale."""
+"""`train` and `pack`; `toy`, which does everything on a small scale; `demo`, which shows a finished model."""
 
 from __future__ import annotations
 
@@ -70,3 +70,25 @@ def toy(
     from termweave.experiments.demo import run_demo
 
     run_demo(folder, seed)
+
+
+@app.command()
+def demo(
+    model: Annotated[
+        Path | None, typer.Option(help="Model folder, German or English; default: the ready model.")
+    ] = None,
+    device: Device = "cpu",
+) -> None:
+    """Translate a few sentences of our own, without and with a glossary, and show a receipt for every term.
+
+    Example: `termweave demo --model runs/toy/model/stage2/final`
+    """
+    from termweave.decoding.translator import Translator
+    from termweave.experiments.showcase import show_glossary
+
+    show_glossary(Translator.load(model, device, "int8" if device == "cpu" else "float32"))
+    named = "" if model is None else f" --model {model}"
+    typer.echo(
+        f"\nYour own text and terms: termweave translate FILE{named} --glossary TERMS.tsv --receipts"
+        f"\nOr on a page: termweave serve{named}, then open http://127.0.0.1:8080"
+    )
