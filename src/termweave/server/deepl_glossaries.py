@@ -224,7 +224,8 @@ async def replace_v3(request: Request, glossary_id: str) -> DictionaryInfo:
     """Put a dictionary in the place of an older one, or add it."""
     service, given = await _open(request)
     dictionary = await _dictionary(service, given)
-    return _as_info(await _stored(lambda: service.glossaries.replace(glossary_id, dictionary)))
+    stored = await _stored(lambda: service.glossaries.replace(glossary_id, dictionary))
+    return _as_info(stored.dictionary(dictionary.source, dictionary.target))
 
 
 @router.delete(

@@ -22,6 +22,7 @@ _MEANINGS = {
     403: "No key, an unknown one, or a revoked one.",
     404: "There is no such thing.",
     408: "The body did not arrive in time.",
+    412: "It was changed meanwhile: it is not what If-Match names.",
     413: "The body, or what it brings, is too large.",
     415: "A kind of body that is not read here.",
     429: "Too many requests with this key; see Retry-After.",
