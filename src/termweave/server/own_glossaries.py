@@ -35,8 +35,8 @@ _FILE = {
 }
 _FORMAT = query("format", "How the file is written; without it, the type of the body tells.", enum=list(FORMATS))
 _PAIR = [
-    query("source", "Language of the source terms, such as de.", required=True),
-    query("target", "Language of the target terms, such as en.", required=True),
+    query("source", "Language of the source terms, such as de.", required=True, examples=["de"]),
+    query("target", "Language of the target terms, such as en.", required=True, examples=["en"]),
 ]
 
 _IF_MATCH = {
@@ -85,7 +85,10 @@ class UploadAnswer(BaseModel):
 @router.post(
     "/v1/glossaries",
     status_code=201,
-    openapi_extra={"parameters": [query("name", "What people call it.", required=True), *_PAIR, _FORMAT], **_FILE},
+    openapi_extra={
+        "parameters": [query("name", "What people call it.", required=True, examples=["houses"]), *_PAIR, _FORMAT],
+        **_FILE,
+    },
     responses=problems(),
 )
 async def upload(request: Request, response: Response) -> UploadAnswer:
