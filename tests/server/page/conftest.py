@@ -12,7 +12,7 @@ import pytest
 DEADLINE = 30_000  # milliseconds; only a page that does not work at all comes near it
 
 
-@pytest.fixture(scope="package")
+@pytest.fixture(scope="module")  # while Playwright runs, nothing else can run an event loop
 def browser() -> Iterator[Any]:
     playwright = pytest.importorskip("playwright.sync_api", reason="Playwright is not installed")
     chromium = shutil.which("chromium") or shutil.which("chromium-browser")
@@ -25,7 +25,7 @@ def browser() -> Iterator[Any]:
         browser.close()
 
 
-@pytest.fixture(scope="package")
+@pytest.fixture(scope="module")
 def visiting(browser: Any) -> Callable[..., Any]:
     """`with visiting(server) as page`: a fresh visitor. Mistakes of the page and requests to elsewhere are failures."""
 

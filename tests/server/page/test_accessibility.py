@@ -29,6 +29,7 @@ def options(request: Any) -> dict[str, Any]:
 
 def test_the_page(visiting: Callable[..., Any], empty_server: Any, options: dict[str, Any]):
     with visiting(empty_server, **options) as page:
+        expect(page.locator("#direction")).to_be_enabled()
         add_term(page, "Mehl", "flour")
         add_term(page, "Haus", "")
         expect(page.locator(".findings").nth(1)).not_to_be_empty()

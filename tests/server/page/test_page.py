@@ -168,6 +168,15 @@ def test_errors_are_told_and_the_text_stays(page: Any, server: Any):
     expect(problem).to_be_hidden()
 
 
+def test_terms_are_written_while_the_server_does_not_answer(page: Any):
+    page.route("**/v1/lint*", lambda route: route.abort())
+    add_term(page, "Mehl", "flour")
+    expect(page.locator("#glossary-told")).to_have_text("The terms are not checked: The server does not answer.")
+    expect(page.get_by_role("alert")).to_be_hidden()
+    page.reload()
+    assert sources(page) == ["Mehl"]
+
+
 def test_a_server_with_keys_asks_for_one(visiting: Callable[..., Any], backend: Backend, running: Callable[..., Any]):
     with running(backend) as server:
         _, secret = server.service.keys.create("a team")
@@ -190,6 +199,7 @@ def test_a_server_with_keys_asks_for_one(visiting: Callable[..., Any], backend: 
 def test_it_fits_on_a_phone(visiting: Callable[..., Any], empty_server: Any, scheme: str):
     phone = {"viewport": {"width": 360, "height": 700}, "color_scheme": scheme, "has_touch": True}
     with visiting(empty_server, **phone) as page:
+        expect(page.locator("#direction")).to_be_enabled()
         add_term(page, "Mehl", "flour")
         translate(page, SENTENCE)
         page.locator("#output mark").tap()
@@ -208,6 +218,20 @@ def test_it_fits_on_a_phone(visiting: Callable[..., Any], empty_server: Any, sch
         )
         breaks = "[...document.querySelectorAll('#receipts-panel th')].some(it => it.getClientRects()[0].height > 40)"
         assert not page.evaluate(breaks), "the names of the columns are not broken"
+
+
+def test_who_is_faster_than_the_server_is_told(page: Any):
+    page.route("**/languages", lambda route: route.abort())
+    page.reload()
+    problem = page.get_by_role("alert")
+    expect(problem).to_contain_text("The server does not answer")
+    page.get_by_role("button", name="Add a term").click()
+    expect(problem).to_contain_text("There is no direction yet")
+    drop(page, "#drop", brief_txt="ein Haus")
+    expect(page.locator("#files li")).to_contain_text("There is no direction yet")
+    page.unroute("**/languages")
+    translate(page, SENTENCE)  # which asks once more
+    add_term(page, "Mehl", "flour")
 
 
 def test_a_slow_answer_can_be_stopped(page: Any):
@@ -236,6 +260,19 @@ def test_arrow_keys_go_from_term_to_term(page: Any):
         expect(page.locator("#receipt")).to_contain_text(wanted)
     page.keyboard.press("Tab")
     expect(page.get_by_role("button", name="Copy")).to_be_focused()  # one stop, however many terms there are
+
+
+def test_a_receipt_stays_beside_its_term(page: Any):
+    add_term(page, "Mehl", "flour")
+    translate(page, SENTENCE)
+    page.set_viewport_size({"width": 1100, "height": 500})
+    page.evaluate("scrollTo(0, 0)")
+    page.locator("#output mark").focus()
+    before = page.locator("#receipt").bounding_box()["y"]
+    page.mouse.wheel(0, 60)
+    page.wait_for_function("() => scrollY === 60")
+    page.wait_for_function("y => document.querySelector('#receipt').getBoundingClientRect().y < y - 50", arg=before)
+    expect(page.locator("#receipt")).to_be_visible()
 
 
 def test_lines_from_right_to_left_lie_on_their_marks(page: Any):

@@ -1,6 +1,6 @@
 // Files: chosen or dropped, translated by the server, and given back.
 
-import { documentResult, documentStatus, Problem, uploadDocument } from "./server.js";
+import { documentResult, documentStatus, notReady, Problem, uploadDocument } from "./server.js";
 
 const byId = (id) => document.getElementById(id);
 const PAUSE = 500; // milliseconds between two questions how far a file is
@@ -38,7 +38,7 @@ export class FilePanel {
     const own = this.item(file.name);
     try {
       const { direction, wanted } = this.job();
-      if (!direction) throw new Problem("There is no direction yet", "The server has not told what it translates.");
+      if (!direction) throw notReady();
       const handle = await uploadDocument(file, direction, wanted);
       const status = await this.finished(handle, own);
       if (status.status === "error") throw new Problem("It was not translated", status.error_message);

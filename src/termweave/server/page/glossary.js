@@ -2,7 +2,7 @@
 
 import { keep, recall, watch } from "./memory.js";
 import { confirmed } from "./question.js";
-import { convert, lint, Problem, readGlossary } from "./server.js";
+import { convert, lint, notReady, Problem, readGlossary } from "./server.js";
 
 const COLUMNS = ["source", "target", "policy", "case", "note"];
 const EMPTY = { source: "", target: "", policy: "must", case: "carry", note: "" };
@@ -36,6 +36,7 @@ export class GlossaryEditor {
 
   async try(action) {
     try {
+      if (!this.direction) throw notReady();
       await action();
     } catch (error) {
       this.failed(error);
@@ -222,7 +223,13 @@ export class GlossaryEditor {
     byId("opened").textContent = openedAs(this.opened);
     this.checks += 1;
     clearTimeout(this.checking);
-    this.checking = setTimeout(() => this.try(() => this.check()), PATIENCE);
+    this.checking = setTimeout(() => this.check().catch((error) => this.unchecked(error)), PATIENCE);
+  }
+
+  /** Whoever types on while the server does not answer is not interrupted for it. */
+  unchecked(error) {
+    if (error.status === 403 || !(error instanceof Problem)) this.failed(error);
+    else byId("glossary-told").textContent = `The terms are not checked: ${error.message}.`;
   }
 
   async check() {

@@ -7,7 +7,7 @@ import { GlossaryEditor } from "./glossary.js";
 import { keep, recall } from "./memory.js";
 import { directions, Problem, translate, useKey } from "./server.js";
 import { StoredGlossaries } from "./stored.js";
-import { described, hideReceipt, percent, showReceipt, showTerms, styleOf } from "./terms.js";
+import { described, hideReceipt, percent, placeReceipt, showReceipt, showTerms, styleOf } from "./terms.js";
 
 const byId = (id) => document.getElementById(id);
 const source = byId("source");
@@ -174,8 +174,10 @@ function showOthers(chosen, every) {
   const items = every.filter((own) => own !== chosen).map((own) => {
     const button = document.createElement("button");
     button.type = "button";
-    button.dir = "auto";
-    button.textContent = own.text;
+    const beginning = document.createElement("span"); // all of a short text; a long one would fill the page
+    beginning.dir = "auto";
+    beginning.textContent = own.text;
+    button.append(beginning);
     button.addEventListener("click", () => {
       showTranslation(own, every);
       output.focus();
@@ -261,8 +263,8 @@ source.addEventListener("blur", hideReceipt);
 source.addEventListener("keyup", (event) => event.key !== "Escape" && showReceiptOf(markAtCaret()));
 source.addEventListener("click", () => showReceiptOf(markAtCaret()));
 source.addEventListener("input", showSourceTerms);
-addEventListener("scroll", hideReceipt, { passive: true });
-addEventListener("resize", hideReceipt);
+addEventListener("scroll", placeReceipt, { passive: true });
+addEventListener("resize", placeReceipt);
 
 // Controls
 

@@ -12,6 +12,11 @@ export class Problem extends Error {
   }
 }
 
+/** Before the server has told what it translates. */
+export function notReady() {
+  return new Problem("There is no direction yet", "The server has not told what it translates; try again in a moment.");
+}
+
 export function useKey(given) {
   key = given.trim();
   sessionStorage.setItem(KEY, key);

@@ -3,7 +3,15 @@
 import { AT_A_GLANCE, formatOf, MOST } from "./glossary.js";
 import { keep, recall, watch } from "./memory.js";
 import { confirmed } from "./question.js";
-import { deleteGlossary, openGlossary, Problem, replaceGlossary, storedGlossaries, storeGlossary } from "./server.js";
+import {
+  deleteGlossary,
+  notReady,
+  openGlossary,
+  Problem,
+  replaceGlossary,
+  storedGlossaries,
+  storeGlossary,
+} from "./server.js";
 
 const MOST_TICKED = 5; // what one request may name
 
@@ -33,6 +41,7 @@ export class StoredGlossaries {
 
   async try(action) {
     try {
+      if (!this.direction) throw notReady();
       await action();
     } catch (error) {
       this.failed(error);
