@@ -268,6 +268,9 @@ def test_a_receipt_stays_beside_its_term(page: Any):
     page.set_viewport_size({"width": 1100, "height": 500})
     page.evaluate("scrollTo(0, 0)")
     page.locator("#output mark").focus()
+    for place in ("#output", "h1", "#source", "h1"):  # wherever the mouse goes
+        page.locator(place).hover(position={"x": 5, "y": 5})
+        expect(page.locator("#receipt")).to_be_visible()
     before = page.locator("#receipt").bounding_box()["y"]
     page.mouse.wheel(0, 60)
     page.wait_for_function("() => scrollY === 60")

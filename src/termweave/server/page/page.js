@@ -242,6 +242,11 @@ function markUnder(event) {
   return document.elementsFromPoint(event.clientX, event.clientY).find((own) => own.matches("#backdrop mark"));
 }
 
+/** The mouse is at a mark, or at none: then the term that has the focus, by key or by finger, keeps its receipt. */
+function pointAt(mark) {
+  showReceiptOf(mark ?? document.activeElement.closest("#output mark"));
+}
+
 /** From the term that has the focus to the next one, or to the one before. */
 function goToTerm(event) {
   const step = { ArrowRight: 1, ArrowDown: 1, ArrowLeft: -1, ArrowUp: -1 }[event.key];
@@ -254,11 +259,11 @@ function goToTerm(event) {
 
 output.addEventListener("keydown", goToTerm);
 output.addEventListener("focusin", (event) => showReceiptOf(event.target.closest("mark")));
-output.addEventListener("mouseover", (event) => showReceiptOf(event.target.closest("mark")));
-output.addEventListener("mouseleave", hideReceipt);
+output.addEventListener("mouseover", (event) => pointAt(event.target.closest("mark")));
+output.addEventListener("mouseleave", () => pointAt(null));
 output.addEventListener("focusout", hideReceipt);
-source.addEventListener("mousemove", (event) => showReceiptOf(markUnder(event)));
-source.addEventListener("mouseleave", hideReceipt);
+source.addEventListener("mousemove", (event) => pointAt(markUnder(event)));
+source.addEventListener("mouseleave", () => pointAt(null));
 source.addEventListener("blur", hideReceipt);
 source.addEventListener("keyup", (event) => event.key !== "Escape" && showReceiptOf(markAtCaret()));
 source.addEventListener("click", () => showReceiptOf(markAtCaret()));
