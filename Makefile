@@ -45,11 +45,13 @@ clients: install
 	npm install --silent --no-fund --no-audit --prefix build/node deepl-node
 	$(BIN)/python -m pytest tests/server/test_node_client.py
 
-# The page in a real browser: Playwright drives Debian's Chromium, which is installed where it is missing.
+# The pages in a real browser: Playwright drives Debian's Chromium, which is installed where it is missing. With npm there is
+# axe-core too, which knows the rules of accessibility.
 browser: install
 	command -v chromium || command -v chromium-browser || sudo apt-get install --yes chromium
 	$(BIN)/pip install --quiet playwright
-	$(BIN)/python -m pytest tests/server/test_page.py
+	! command -v npm || npm install --silent --no-fund --no-audit --prefix build/node axe-core
+	$(BIN)/python -m pytest tests/server/page
 
 # What can be measured anywhere; `benchmarks/*.py --help` says how to measure the rest, on a GPU and on real text.
 bench: install

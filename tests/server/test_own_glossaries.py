@@ -122,3 +122,27 @@ def test_files_are_converted_without_being_stored(server: Any):
     assert answer.text == "source\ttarget\nHaus\tbuilding\n"
     assert httpx.post(place + "tbx", content=b"Haus,building\n").text.startswith("<?xml")
     assert httpx.post(place + "pdf", content=b"Haus,building\n").status_code == 400
+
+
+def test_a_file_takes_the_place_of_another_unless_that_was_changed(server: Any):
+    stored = upload(server, TABLE)
+    place = f"{server.url}/v1/glossaries/{stored.json()['glossary']['glossary_id']}/file"
+
+    def put(content: str, **headers: str) -> httpx.Response:
+        return httpx.put(place, params={**PAIR, "format": "tsv"}, content=content.encode(), headers=headers)
+
+    read = httpx.get(place, params=PAIR)
+    assert read.headers["etag"] == stored.headers["etag"]
+    first = put("source\ttarget\tpolicy\nMehl\tpowder\tforbid\n", **{"If-Match": read.headers["etag"]})
+    assert first.status_code == 200, first.text
+    assert first.json()["glossary"]["dictionaries"] == [{"source_lang": "de", "target_lang": "en", "entry_count": 1}]
+    late = put("Haus\thouse\n", **{"If-Match": read.headers["etag"]})
+    assert late.status_code == 412
+    assert late.json()["message"] == "The glossary was changed meanwhile"
+    assert "powder\tforbid" in httpx.get(place, params=PAIR).text
+    assert put("Haus\thouse\n").status_code == 200  # whoever names no version means any
+    assert httpx.get(place, params=PAIR).text == "source\ttarget\nHaus\thouse\n"
+    again = httpx.put(place, params={"source": "en", "target": "de", "format": "tsv"}, content=b"house\tHaus\n")
+    assert len(again.json()["glossary"]["dictionaries"]) == 2  # the other direction is added
+    elsewhere = place.replace("/glossaries/", "/glossaries/no-")
+    assert httpx.put(elsewhere, params={**PAIR, "format": "tsv"}, content=b"Haus\thouse\n").status_code == 404

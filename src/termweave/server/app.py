@@ -30,7 +30,7 @@ from termweave.server import (
     web_page,
 )
 from termweave.server.backend import Backend
-from termweave.server.documentation import SCHEMAS
+from termweave.server.documentation import SCHEMAS, SUCCESSES
 from termweave.server.observation import BodyLimit, Observed, log
 from termweave.server.problems import Problem
 from termweave.server.service import Service
@@ -66,7 +66,7 @@ def create_app(backend: Backend, store: Path, settings: Settings | None = None) 
         version=__version__,
         summary="Translation that keeps to a glossary.",
         lifespan=lifespan,
-        docs_url="/docs",
+        docs_url=None,  # FastAPI's page loads its scripts from elsewhere; ours is in web_page
         redoc_url=None,
     )
     app.state.service = service
@@ -143,12 +143,14 @@ _HANDLERS: dict[type[Exception], Any] = {
 
 
 def _openapi(app: FastAPI) -> dict[str, Any]:
-    """As FastAPI makes it, but what it says about 422 is answered as 400 here."""
+    """As FastAPI makes it, but what it says about 422 is answered as 400 here, and successes are told in our words."""
     if app.openapi_schema is None:
         document = FastAPI.openapi(app)
         for operations in document["paths"].values():
             for operation in operations.values():
                 operation["responses"].pop("422", None)
+                for status, response in operation["responses"].items():
+                    response["description"] = SUCCESSES.get(status, response["description"])
         schemas = document["components"]["schemas"]
         schemas.update(SCHEMAS)
         for name in ("HTTPValidationError", "ValidationError"):

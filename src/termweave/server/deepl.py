@@ -31,9 +31,9 @@ _FORMALITIES = ("default", "prefer_more", "prefer_less")
 _TRANSLATE = body(
     fields(
         required=("text", "target_lang"),
-        text=texts("Texts to translate.", minItems=1),
+        text=texts("Texts to translate.", minItems=1, examples=[["Der Lehrer hat ein Haus gekauft."]]),
         source_lang=text("Language of the texts, such as DE; without it, it is detected."),
-        target_lang=text("Language to translate into, such as EN-US or DE."),
+        target_lang=text("Language to translate into, such as EN-US or DE.", examples=["EN-US"]),
         glossary_id=text("Glossary whose terms must be used; needs source_lang."),
         glossary_ids=texts(f"Up to {MOST_GLOSSARIES} glossaries, an earlier one before a later one."),
         split_sentences=text("Where texts are split.", enum=list(_SPLITTINGS)),

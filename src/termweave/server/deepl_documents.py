@@ -24,11 +24,13 @@ _SAMPLE = 5000  # characters, by which the language is told
 _UPLOAD = upload_body(
     required=("file", "target_lang"),
     source_lang=text("Language of the document, such as DE; without it, it is detected."),
-    target_lang=text("Language to translate into, such as EN-US or DE."),
+    target_lang=text("Language to translate into, such as EN-US or DE.", examples=["EN-US"]),
     filename=text("Its name, if the upload has none; the suffix tells the format."),
     glossary_id=text("Glossary whose terms must be used; needs source_lang."),
 )
-_KEY = body(fields(("document_key",), document_key=text("What the upload was answered with.")))
+_KEY = body(
+    fields(("document_key",), document_key=text("What the upload was answered with.", examples=["DOCUMENT_KEY"]))
+)
 
 
 class DeepLDocument(BaseModel):

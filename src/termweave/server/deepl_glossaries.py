@@ -22,17 +22,17 @@ Result = TypeVar("Result")
 
 TSV = "text/tab-separated-values"
 _DICTIONARY = {
-    "source_lang": text("Such as de."),
-    "target_lang": text("Such as en."),
-    "entries": text("A line for each term: source and target."),
+    "source_lang": text("Such as de.", examples=["de"]),
+    "target_lang": text("Such as en.", examples=["en"]),
+    "entries": text("A line for each term: source and target.", examples=["Haus\tbuilding"]),
     "entries_format": text("How they are written.", enum=list(FORMATS)),
 }
 _DICTIONARIES = {"type": "array", "items": fields(("source_lang", "target_lang", "entries"), **_DICTIONARY)}
-_NAME = text("What people call it.")
+_NAME = text("What people call it.", examples=["houses"])
 _PAIR = {
     "parameters": [
-        query("source_lang", "Such as de.", required=True),
-        query("target_lang", "Such as en.", required=True),
+        query("source_lang", "Such as de.", required=True, examples=["de"]),
+        query("target_lang", "Such as en.", required=True, examples=["en"]),
     ]
 }
 
@@ -224,7 +224,8 @@ async def replace_v3(request: Request, glossary_id: str) -> DictionaryInfo:
     """Put a dictionary in the place of an older one, or add it."""
     service, given = await _open(request)
     dictionary = await _dictionary(service, given)
-    return _as_info(await _stored(lambda: service.glossaries.replace(glossary_id, dictionary)))
+    stored = await _stored(lambda: service.glossaries.replace(glossary_id, dictionary))
+    return _as_info(stored.dictionary(dictionary.source, dictionary.target))
 
 
 @router.delete(

@@ -17,11 +17,13 @@ class ProblemBody(BaseModel):
     detail: str = Field(description="Where, and what to do about it.")
 
 
+SUCCESSES = {"200": "What was asked for.", "201": "It was made.", "204": "It was done; there is no body."}
 _MEANINGS = {
     400: "The request is wrong; the answer says what to mend.",
     403: "No key, an unknown one, or a revoked one.",
     404: "There is no such thing.",
     408: "The body did not arrive in time.",
+    412: "It was changed meanwhile: it is not what If-Match names.",
     413: "The body, or what it brings, is too large.",
     415: "A kind of body that is not read here.",
     429: "Too many requests with this key; see Retry-After.",
@@ -45,7 +47,11 @@ def body(schema: dict[str, Any], *, required: bool = True) -> dict[str, Any]:
 
 def upload_body(required: tuple[str, ...], **properties: dict[str, Any]) -> dict[str, Any]:
     """A form with a file, for `openapi_extra`."""
-    schema = fields(required, file={"type": "string", "format": "binary", "description": "The file."}, **properties)
+    schema = fields(
+        required,
+        file={"type": "string", "format": "binary", "description": "The file.", "examples": ["text.txt"]},
+        **properties,
+    )
     return {"requestBody": {"required": True, "content": {"multipart/form-data": {"schema": schema}}}}
 
 

@@ -27,13 +27,18 @@ PATHS = frozenset({"/translate", "/languages", "/detect", "/health", "/translate
 _FILES = "/download_file/"
 _FORMATS = ("text", "html")
 _LIKELY = 0.05  # guesses below this are not told
+_TEXT = "Der Lehrer hat ein Haus gekauft."
 _KEY = text("An API key, if the server wants one; the header Authorization does as well.")
 _TRANSLATE = body(
     fields(
         required=("q", "source", "target"),
-        q={"description": "A text, or a list of texts.", "oneOf": [text(""), {"type": "array", "items": text("")}]},
-        source=text("Its language, such as de, or auto."),
-        target=text("Language to translate into, such as en."),
+        q={
+            "description": "A text, or a list of texts.",
+            "oneOf": [text(""), {"type": "array", "items": text("")}],
+            "examples": [_TEXT],
+        },
+        source=text("Its language, such as de, or auto.", examples=["de"]),
+        target=text("Language to translate into, such as en.", examples=["en"]),
         format=text("What the texts are.", enum=list(_FORMATS)),
         alternatives={"type": "integer", "minimum": 0, "description": "So many other translations."},
         api_key=_KEY,
@@ -110,8 +115,8 @@ async def translate(request: Request) -> LibreTranslation:
     "/translate_file",
     openapi_extra=upload_body(
         ("file", "source", "target"),
-        source=text("Its language, such as de, or auto."),
-        target=text("Language to translate into, such as en."),
+        source=text("Its language, such as de, or auto.", examples=["de"]),
+        target=text("Language to translate into, such as en.", examples=["en"]),
         api_key=_KEY,
     ),
     responses=problems(456, model=ErrorBody),
@@ -159,7 +164,7 @@ async def languages(request: Request) -> list[LibreLanguage]:
 
 @router.post(
     "/detect",
-    openapi_extra=body(fields(("q",), q=text("A text."), api_key=_KEY)),
+    openapi_extra=body(fields(("q",), q=text("A text.", examples=[_TEXT]), api_key=_KEY)),
     responses=problems(model=ErrorBody),
 )
 async def detect_language(request: Request) -> list[DetectedLanguage]:

@@ -42,10 +42,14 @@ class Term(BaseModel):
 class TranslateBody(BaseModel):
     model_config = ConfigDict(extra="forbid")
 
-    texts: list[str] = Field(min_length=1)
+    texts: list[str] = Field(min_length=1, examples=[["Der Lehrer hat ein Haus gekauft."]])
     source: str | None = Field(None, description="Language of the texts, such as de; without it, it is detected.")
-    target: str = Field(description="Language to translate into, such as en.")
-    terms: list[Term] = Field([], description="Terms for this request; they come before those of glossaries.")
+    target: str = Field(description="Language to translate into, such as en.", examples=["en"])
+    terms: list[Term] = Field(
+        [],
+        description="Terms for this request; they come before those of glossaries.",
+        examples=[[{"source": "Haus", "target": "building"}]],
+    )
     glossaries: list[str] = Field([], max_length=5, description="Ids; an earlier one comes before a later one.")
     forbidden: list[str] = Field([], max_length=100, description="Phrases that must stand in no translation.")
     search: Literal["vdba", "beam"] = Field("vdba", description="vdba guarantees terms, beam leaves them to the model.")

@@ -27,9 +27,12 @@ class Terms(RootModel[list[Term]]):
     "/v1/documents",
     openapi_extra=upload_body(
         ("file", "source", "target"),
-        source=text("Language of the document, such as de."),
-        target=text("Language to translate into, such as en."),
-        terms=text("Terms as /v1/translate takes them: a list, written as JSON."),
+        source=text("Language of the document, such as de.", examples=["de"]),
+        target=text("Language to translate into, such as en.", examples=["en"]),
+        terms=text(
+            "Terms as /v1/translate takes them: a list, written as JSON.",
+            examples=['[{"source": "Haus", "target": "building"}]'],
+        ),
         glossaries=texts("Ids of stored glossaries, which come after the terms."),
     ),
     responses=problems(404, 456),

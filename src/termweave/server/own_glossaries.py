@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import tempfile
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Literal, get_args
 
@@ -19,7 +20,7 @@ from termweave.server.deepl_glossaries import GlossariesV3, GlossaryV3, as_v3
 from termweave.server.documentation import problems, query
 from termweave.server.problems import Problem, bad_request
 from termweave.server.service import service_of
-from termweave.server.store import Dictionary
+from termweave.server.store import Dictionary, StoredGlossary
 
 router = APIRouter(tags=["Termweave"])
 
@@ -34,9 +35,17 @@ _FILE = {
 }
 _FORMAT = query("format", "How the file is written; without it, the type of the body tells.", enum=list(FORMATS))
 _PAIR = [
-    query("source", "Language of the source terms, such as de.", required=True),
-    query("target", "Language of the target terms, such as en.", required=True),
+    query("source", "Language of the source terms, such as de.", required=True, examples=["de"]),
+    query("target", "Language of the target terms, such as en.", required=True, examples=["en"]),
 ]
+
+_IF_MATCH = {
+    "name": "If-Match",
+    "in": "header",
+    "required": False,
+    "description": "The ETag of what is to be replaced; if it was changed meanwhile, the answer is 412.",
+    "schema": {"type": "string"},
+}
 
 
 class LintFinding(BaseModel):
@@ -76,25 +85,31 @@ class UploadAnswer(BaseModel):
 @router.post(
     "/v1/glossaries",
     status_code=201,
-    openapi_extra={"parameters": [query("name", "What people call it.", required=True), *_PAIR, _FORMAT], **_FILE},
+    openapi_extra={
+        "parameters": [query("name", "What people call it.", required=True, examples=["houses"]), *_PAIR, _FORMAT],
+        **_FILE,
+    },
     responses=problems(),
 )
-async def upload(request: Request) -> UploadAnswer:
+async def upload(request: Request, response: Response) -> UploadAnswer:
     """Store a glossary file, with policies, alternatives, letter case and notes. Rows without sense are refused."""
-    service = service_of(request)
-    service.caller(request)
-    given = query_fields(request)
-    name = given.text("name")
-    source, target = service.languages.pair(given.text("source"), given.text("target"))
-    body, kind = await read_body(request), _format(request, given)
+    glossaries, given = service_of(request).glossaries, query_fields(request)
+    return await _store_file(request, response, lambda dictionary: glossaries.create(given.text("name"), [dictionary]))
 
-    def store() -> UploadAnswer:
-        glossary = _read(body, kind, source, target, None)
-        dictionary = Dictionary(source, target, glossary.merged().entries)
-        stored = service.glossaries.create(name, [dictionary])
-        return UploadAnswer(glossary=as_v3(stored), lint=_answer(glossary, lint_glossary(glossary)))
 
-    return await asyncio.to_thread(store)
+@router.put(
+    "/v1/glossaries/{glossary_id}/file",
+    openapi_extra={"parameters": [*_PAIR, _FORMAT, _IF_MATCH], **_FILE},
+    responses=problems(404, 412),
+)
+async def replace(request: Request, response: Response, glossary_id: str) -> UploadAnswer:
+    """Put a file in the place of the entries of one pair of languages, or add it.
+
+    The header ETag, here and where a glossary is stored or read as a file, names what it holds. Sent back as
+    If-Match, it keeps you from replacing what somebody else has changed meanwhile.
+    """
+    glossaries, version = service_of(request).glossaries, _version(request)
+    return await _store_file(request, response, lambda dictionary: glossaries.replace(glossary_id, dictionary, version))
 
 
 @router.post("/v1/lint", openapi_extra={"parameters": [*_PAIR, _FORMAT], **_FILE}, responses=problems())
@@ -180,8 +195,16 @@ async def export(request: Request, glossary_id: str) -> Response:
     given = query_fields(request)
     source, target = service.languages.pair(given.text("source"), given.text("target"))
     kind = _wanted_format(given, "format", "tsv")
-    entries = await asyncio.to_thread(service.glossaries.entries, glossary_id, source, target)
-    return await _file(Glossary(entries, source, target), kind)
+
+    def read() -> tuple[Glossary, str]:
+        # The version first: if the entries change in between, it is too old, and replacing them is refused.
+        version = service.glossaries.get(glossary_id).dictionary(source, target).version
+        return Glossary(service.glossaries.entries(glossary_id, source, target), source, target), version
+
+    glossary, version = await asyncio.to_thread(read)
+    answer = await _file(glossary, kind)
+    answer.headers["ETag"] = f'"{version}"'
+    return answer
 
 
 @router.delete("/v1/glossaries/{glossary_id}", status_code=204, responses=problems(404))
@@ -190,6 +213,32 @@ async def delete(request: Request, glossary_id: str) -> None:
     service = service_of(request)
     service.caller(request)
     await asyncio.to_thread(service.glossaries.delete, glossary_id)
+
+
+async def _store_file(
+    request: Request, response: Response, store: Callable[[Dictionary], StoredGlossary]
+) -> UploadAnswer:
+    """Read the glossary of a body, have it stored, and tell what is probably wrong with it."""
+    service = service_of(request)
+    service.caller(request)
+    given = query_fields(request)
+    source, target = service.languages.pair(given.text("source"), given.text("target"))
+    body, kind = await read_body(request), _format(request, given)
+
+    def work() -> tuple[StoredGlossary, LintAnswer]:
+        glossary = _read(body, kind, source, target, None)
+        stored = store(Dictionary(source, target, glossary.merged().entries))
+        return stored, _answer(glossary, lint_glossary(glossary))
+
+    stored, lint = await asyncio.to_thread(work)
+    response.headers["ETag"] = f'"{stored.dictionary(source, target).version}"'
+    return UploadAnswer(glossary=as_v3(stored), lint=lint)
+
+
+def _version(request: Request) -> str | None:
+    """What If-Match names; anything will do for a star, as for nothing."""
+    named = request.headers.get("if-match", "*").strip()
+    return None if named == "*" else named.removeprefix("W/").strip('"')
 
 
 def _wanted_format(given: Fields, name: str, default: str | None = None) -> str:

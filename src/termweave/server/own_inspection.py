@@ -29,10 +29,10 @@ class TermPair(BaseModel):
 class InspectBody(BaseModel):
     model_config = ConfigDict(extra="forbid")
 
-    text: str = Field(description="One sentence.")
-    translation: str = Field(description="Its translation, by this server or anyone.")
-    source: str = Field(description="Language of the text, such as de.")
-    target: str = Field(description="Language of the translation, such as en.")
+    text: str = Field(description="One sentence.", examples=["Das Haus"])
+    translation: str = Field(description="Its translation, by this server or anyone.", examples=["the building"])
+    source: str = Field(description="Language of the text, such as de.", examples=["de"])
+    target: str = Field(description="Language of the translation, such as en.", examples=["en"])
     terms: list[TermPair] = Field([], max_length=40, description="Those the model is told.")
 
 

@@ -111,11 +111,15 @@ class GlossaryStore:
                 self._put(connection, identifier, Dictionary(dictionary.source, dictionary.target, entries))
             return _load(connection, identifier)
 
-    def replace(self, identifier: str, dictionary: Dictionary) -> DictionarySummary:
+    def replace(self, identifier: str, dictionary: Dictionary, version: str | None = None) -> StoredGlossary:
+        """Put a dictionary in the place of an older one, or add it. version: what the older one must still be."""
+        pair = dictionary.source, dictionary.target
         with self._database.writing() as connection:
-            _load(connection, identifier)
+            older = _load(connection, identifier)
+            if version is not None and older.dictionary(*pair).version != version:
+                raise Problem(412, "The glossary was changed meanwhile", "read it again before you replace it")
             self._put(connection, identifier, dictionary)
-            return _load(connection, identifier).dictionary(dictionary.source, dictionary.target)
+            return _load(connection, identifier)
 
     def delete(self, identifier: str) -> None:
         with self._database.writing() as connection:

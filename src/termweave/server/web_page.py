@@ -1,4 +1,4 @@
-"""The page at `/`: a few static files inside the package. They hold no secrets, so they need no key."""
+"""The pages at `/` and `/docs`: a few static files inside the package. They hold no secrets, so they need no key."""
 
 from __future__ import annotations
 
@@ -34,6 +34,11 @@ _FILES = {
 @router.get("/")
 async def index() -> Response:
     return _file("index.html")
+
+
+@router.get("/docs")
+async def reference() -> Response:
+    return _file("reference.html")
 
 
 @router.get("/page/{name}")

@@ -54,7 +54,8 @@ function sentenceOf({ source_span: here, target_span: there }, { text, receipts 
 function tableOf({ source_pieces: pieces, term_pieces: terms, output_pieces: rows, attention }) {
   const head = document.createElement("thead");
   const names = head.insertRow();
-  names.append(header("", "col"), ...pieces.map((piece) => header(piece, "col")));
+  names.insertCell(); // the corner
+  names.append(...pieces.map((piece) => header(piece, "col")));
   names.append(...terms.map((piece) => header(piece, "col", "term-piece")));
   const body = document.createElement("tbody");
   attention.forEach((weights, place) => {

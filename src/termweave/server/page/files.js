@@ -1,12 +1,13 @@
 // Files: chosen or dropped, translated by the server, and given back.
 
-import { documentResult, documentStatus, Problem, uploadDocument } from "./server.js";
+import { documentResult, documentStatus, notReady, Problem, uploadDocument } from "./server.js";
 
 const byId = (id) => document.getElementById(id);
 const PAUSE = 500; // milliseconds between two questions how far a file is
+const PASSING = new Set([0, 429, 503]); // no answer, or not now: what may be over soon
 
 export class FilePanel {
-  /** `job` gives the direction and the terms at the time a file is chosen. */
+  /** `failed` is called with what stands in the way of all files; `job` gives the direction and the terms wanted now. */
   constructor(failed, job) {
     this.failed = failed;
     this.job = job;
@@ -14,63 +15,119 @@ export class FilePanel {
       this.take([...event.target.files]);
       event.target.value = "";
     });
-    const area = byId("drop");
     addEventListener("dragover", (event) => {
-      event.preventDefault(); // a file that misses the area would replace the page
-      area.classList.toggle("over", area.contains(event.target));
+      if (!bringsFiles(event)) return;
+      event.preventDefault(); // or else the file would replace the page
+      byId("drop").classList.add("over");
     });
+    addEventListener("dragleave", (event) => event.relatedTarget ?? byId("drop").classList.remove("over"));
     addEventListener("drop", (event) => {
+      if (!bringsFiles(event)) return;
       event.preventDefault();
-      area.classList.remove("over");
-      if (area.contains(event.target)) this.take([...event.dataTransfer.files]);
+      byId("drop").classList.remove("over");
+      this.take([...event.dataTransfer.files]);
+      byId("files").lastElementChild?.scrollIntoView({ block: "nearest" });
     });
   }
 
   take(files) {
-    for (const file of files) this.translate(file).catch(this.failed);
+    for (const file of files) this.translate(file);
   }
 
   async translate(file) {
-    const { direction, terms } = this.job();
-    if (!direction) throw new Problem("There is no direction yet", "The server has not told what it translates.");
-    const { item, progress, told } = this.item(file.name);
+    const own = this.item(file.name);
     try {
-      const handle = await uploadDocument(file, direction, terms);
-      const status = await this.finished(handle, progress, told);
-      if (status.status === "error") throw new Problem(`${file.name} was not translated`, status.error_message);
-      const { blob, name } = await documentResult(handle);
-      const link = document.createElement("a");
-      link.href = URL.createObjectURL(blob);
-      link.download = name;
-      link.textContent = `Save ${name}`;
-      told.replaceChildren(link);
-      progress.value = 1;
+      const { direction, wanted } = this.job();
+      if (!direction) throw notReady();
+      const handle = await uploadDocument(file, direction, wanted);
+      const status = await this.finished(handle, own);
+      if (status.status === "error") throw new Problem("It was not translated", status.error_message);
+      own.give(await this.patiently(() => documentResult(handle), own));
     } catch (error) {
-      item.remove();
-      throw error;
+      own.fail(error);
+      if (error.status === 403) this.failed(error);
     }
   }
 
-  async finished(handle, progress, told) {
+  async finished(handle, own) {
     for (;;) {
-      const status = await documentStatus(handle);
+      const status = await this.patiently(() => documentStatus(handle), own);
       if (status.status === "done" || status.status === "error") return status;
-      if (status.status === "translating") progress.value = status.progress;
-      const seconds = status.seconds_remaining;
-      told.textContent = seconds ? `about ${seconds} s left` : status.status;
-      await new Promise((resolve) => setTimeout(resolve, PAUSE));
+      own.tell(status);
+      await pause(PAUSE);
+    }
+  }
+
+  /** Ask again while the server does not answer: the file is still there when it does. */
+  async patiently(ask, own) {
+    for (;;) {
+      try {
+        return await ask();
+      } catch (error) {
+        if (!PASSING.has(error.status) || !own.isShown) throw error;
+        own.told.textContent = `${error.message}; asking again…`;
+        await pause(4 * PAUSE);
+      }
     }
   }
 
   item(name) {
-    const item = document.createElement("li");
-    const progress = document.createElement("progress");
-    const told = document.createElement("span");
-    progress.max = 1;
-    progress.value = 0;
-    progress.setAttribute("aria-label", name);
-    item.append(name, progress, told);
-    byId("files").append(item);
-    return { item, progress, told };
+    const own = new FileItem(name);
+    byId("files").append(own.element);
+    return own;
   }
+}
+
+/** A file on the list: how far it is, and then its translation or what is wrong with it. */
+class FileItem {
+  constructor(name) {
+    this.element = byId("file-template").content.firstElementChild.cloneNode(true);
+    this.progress = this.element.querySelector("progress");
+    this.told = this.element.querySelector(".told");
+    this.element.querySelector(".name").textContent = name;
+    this.element.querySelector("button .hidden").textContent = ` Remove ${name} from the list`;
+    this.element.querySelector("button").addEventListener("click", () => this.remove());
+    this.progress.setAttribute("aria-label", name);
+    this.told.textContent = "sending";
+  }
+
+  get isShown() {
+    return this.element.isConnected;
+  }
+
+  tell({ status, progress, seconds_remaining: seconds }) {
+    if (status === "translating") this.progress.value = progress;
+    this.told.textContent = seconds ? `about ${seconds} s left` : status;
+  }
+
+  give({ blob, name }) {
+    this.link = document.createElement("a");
+    this.link.href = URL.createObjectURL(blob);
+    this.link.download = name;
+    this.link.textContent = `Save ${name}`;
+    this.told.replaceChildren(this.link);
+    this.progress.value = 1;
+  }
+
+  fail({ message, detail }) {
+    this.progress.remove();
+    this.told.classList.add("error");
+    this.told.textContent = detail ? `${message}: ${detail}` : message;
+  }
+
+  remove() {
+    const next = this.element.nextElementSibling ?? this.element.previousElementSibling;
+    this.element.remove();
+    if (this.link) URL.revokeObjectURL(this.link.href);
+    (next?.querySelector("button") ?? byId("file")).focus();
+  }
+}
+
+/** Text that is dragged is left to the browser. */
+function bringsFiles({ dataTransfer }) {
+  return dataTransfer?.types.includes("Files");
+}
+
+function pause(milliseconds) {
+  return new Promise((resolve) => setTimeout(resolve, milliseconds));
 }

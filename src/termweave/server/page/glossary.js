@@ -1,12 +1,16 @@
 // The glossary editor: rows that stay in this browser, are checked by the server, and can be read from and written to files.
 
-import { convert, lint, Problem, readGlossary } from "./server.js";
+import { keep, recall, watch } from "./memory.js";
+import { confirmed } from "./question.js";
+import { convert, lint, notReady, Problem, readGlossary } from "./server.js";
 
 const COLUMNS = ["source", "target", "policy", "case", "note"];
 const EMPTY = { source: "", target: "", policy: "must", case: "carry", note: "" };
 const BETWEEN = "|"; // between alternatives
 const PATIENCE = 400; // milliseconds without typing before the rows are checked
-const MOST = 1000; // what one request may bring
+export const MOST = 1000; // what one request may bring
+
+export const AT_A_GLANCE = 8; // more of them want a search field
 
 const byId = (id) => document.getElementById(id);
 
@@ -16,16 +20,23 @@ export class GlossaryEditor {
     this.failed = failed;
     this.direction = null;
     this.rows = [];
+    this.opened = null; // the stored glossary the rows come from: {id, name, version, isChanged}
     this.checking = 0;
-    byId("add").addEventListener("click", () => this.add());
-    byId("clear").addEventListener("click", () => this.clear());
+    this.checks = 0;
+    byId("add").addEventListener("click", () => this.try(() => this.add()));
+    byId("terms-filter").addEventListener("input", () => this.filter());
+    byId("clear").addEventListener("click", () => this.try(() => this.clear()));
     byId("export").addEventListener("click", () => this.try(() => this.export()));
     byId("take").addEventListener("click", () => this.try(() => this.paste()));
     byId("upload").addEventListener("change", (event) => this.try(() => this.upload(event.target)));
+    watch((name) => {
+      if (this.direction && name === this.key) this.open(this.direction);
+    });
   }
 
   async try(action) {
     try {
+      if (!this.direction) throw notReady();
       await action();
     } catch (error) {
       this.failed(error);
@@ -35,11 +46,14 @@ export class GlossaryEditor {
   /** The terms of another direction are shown. */
   open(direction) {
     this.direction = direction;
-    this.rows = stored(this.name);
+    const { rows, opened } = recall(this.key, { rows: [], opened: null });
+    this.rows = rows;
+    this.opened = opened;
+    byId("save-name").value = opened?.name ?? "";
     this.show();
   }
 
-  get name() {
+  get key() {
     return `termweave-terms-${this.direction.source}-${this.direction.target}`;
   }
 
@@ -51,14 +65,67 @@ export class GlossaryEditor {
     });
   }
 
-  add() {
-    this.rows.push({ ...EMPTY });
-    this.show();
-    byId("terms").lastElementChild.querySelector("input").focus();
+  /** The rows that are terms, as a table; how many they are, and how many are none yet. */
+  get finished() {
+    const rows = this.rows.filter(isFinished);
+    if (!rows.length) throw new Problem("There are no terms yet", "Add one first.");
+    return { table: table(rows), count: rows.length, left: this.filled - rows.length };
   }
 
-  clear() {
+  /** How many rows are not empty. */
+  get filled() {
+    return this.rows.filter(isFilled).length;
+  }
+
+  get isUnsaved() {
+    return this.filled > 0 && (!this.opened || this.opened.isChanged);
+  }
+
+  /** The terms of a stored glossary take the place of the rows. */
+  fill(terms, opened) {
+    this.rows = terms.map(asRow);
+    this.saved(opened);
+    byId("save-name").value = opened.name;
+    this.show();
+    byId("glossary-told").textContent = `${opened.name} is open.`;
+    (byId("terms").querySelector("input") ?? byId("add")).focus();
+  }
+
+  /** The rows are those of a stored glossary. */
+  saved(opened) {
+    this.opened = { ...opened, isChanged: false };
+    this.keep();
+  }
+
+  /** A stored glossary is there no longer. */
+  forget(id) {
+    if (this.opened?.id !== id) return;
+    this.opened = null;
+    this.keep();
+  }
+
+  changed() {
+    if (this.opened) this.opened.isChanged = true;
+  }
+
+  add() {
+    if (this.rows.length >= MOST) throw new Problem("The editor is full", `It holds ${MOST} terms.`);
+    const row = { ...EMPTY };
+    this.rows.push(row);
+    const element = this.element(row, this.rows.length - 1);
+    byId("terms").append(element);
+    byId("terms-filter").value = "";
+    this.filter();
+    this.keep();
+    element.querySelector("input").focus();
+  }
+
+  async clear() {
+    const detail = "They are removed from this browser; glossaries on the server stay as they are.";
+    if (this.isUnsaved && !(await confirmed("Remove all terms?", detail, "Remove them"))) return;
     this.rows = [];
+    this.opened = null;
+    byId("save-name").value = "";
     this.show();
     byId("glossary-told").textContent = "All terms were removed.";
     byId("add").focus();
@@ -67,8 +134,13 @@ export class GlossaryEditor {
   remove(row) {
     const place = this.rows.indexOf(row);
     this.rows.splice(place, 1);
-    this.show();
-    const next = byId("terms").children[Math.min(place, this.rows.length - 1)];
+    this.changed();
+    byId("terms").children[place].remove();
+    [...byId("terms").children].forEach(number);
+    this.filter();
+    this.keep();
+    const shown = [...byId("terms").children].filter((element) => !element.hidden);
+    const next = shown.find((element) => element === byId("terms").children[place]) ?? shown.at(-1);
     (next?.querySelector("input") ?? byId("add")).focus();
   }
 
@@ -76,8 +148,7 @@ export class GlossaryEditor {
     const [file] = input.files;
     input.value = ""; // so that the same file can be chosen again
     if (!file) return;
-    const suffix = file.name.toLowerCase().split(".").pop();
-    await this.take(file, { xml: "tbx", txt: "tsv", tab: "tsv" }[suffix] ?? suffix, file.name);
+    await this.take(file, formatOf(file), file.name);
   }
 
   async paste() {
@@ -93,10 +164,11 @@ export class GlossaryEditor {
     const known = new Set(this.rows.map(identity));
     const fresh = read.filter((row) => !known.has(identity(row)));
     if (this.rows.length + fresh.length > MOST) {
-      const remedy = "Store a large glossary on the server: POST /v1/glossaries.";
-      throw new Problem(`${name}: too many terms`, `This page holds ${MOST}. ${remedy}`);
+      const remedy = "Store a large glossary on the server, with “Store a file” below.";
+      throw new Problem(`${name}: too many terms`, `The editor holds ${MOST}. ${remedy}`);
     }
-    this.rows = [...this.rows.filter((row) => row.source || row.target), ...fresh];
+    this.rows = [...this.rows.filter(isFilled), ...fresh];
+    this.changed();
     this.show();
     const refused = findings.filter(({ severity }) => severity === "error");
     const lost = refused.map(({ line, message }) => ` Line ${line} was left out: ${message}.`).join("");
@@ -105,10 +177,8 @@ export class GlossaryEditor {
 
   async export() {
     const to = byId("export-format").value;
-    const rows = this.rows.filter(isFinished);
-    if (!rows.length) throw new Problem("There is nothing to export", "Add a term first.");
     const link = document.createElement("a");
-    link.href = URL.createObjectURL(await convert(table(rows), to, this.direction));
+    link.href = URL.createObjectURL(await convert(this.finished.table, to, this.direction));
     link.download = `glossary.${this.direction.source}-${this.direction.target}.${to}`;
     link.click();
     setTimeout(() => URL.revokeObjectURL(link.href));
@@ -116,19 +186,30 @@ export class GlossaryEditor {
 
   show() {
     byId("terms").replaceChildren(...this.rows.map((row, index) => this.element(row, index)));
+    this.filter();
     this.keep();
+  }
+
+  /** Only rows with what is looked for stay in sight; a few are seen at a glance. */
+  filter() {
+    const isLong = this.rows.length > AT_A_GLANCE;
+    byId("terms-search").hidden = !isLong;
+    const wanted = isLong ? byId("terms-filter").value.trim().toLowerCase() : "";
+    [...byId("terms").children].forEach((element, place) => {
+      const { source, target, note } = this.rows[place];
+      element.hidden = ![source, target, note].join("\t").toLowerCase().includes(wanted);
+    });
   }
 
   element(row, index) {
     const element = byId("term-template").content.firstElementChild.cloneNode(true);
-    element.querySelector("legend").textContent = `Term ${index + 1}`;
-    element.querySelector(".findings").id = `findings-${index}`;
+    number(element, index);
     for (const field of element.querySelectorAll("[data-field]")) {
       const name = field.dataset.field;
       field.value = row[name];
-      field.setAttribute("aria-describedby", `findings-${index}`);
       field.addEventListener("input", () => {
         row[name] = field.value;
+        this.changed();
         this.keep();
       });
     }
@@ -138,15 +219,25 @@ export class GlossaryEditor {
 
   /** Remember the rows, and have them checked when nothing is typed for a while. */
   keep() {
-    localStorage.setItem(this.name, JSON.stringify(this.rows));
+    keep(this.key, { rows: this.rows, opened: this.opened });
+    byId("opened").textContent = openedAs(this.opened);
+    this.checks += 1;
     clearTimeout(this.checking);
-    this.checking = setTimeout(() => this.try(() => this.check()), PATIENCE);
+    this.checking = setTimeout(() => this.check().catch((error) => this.unchecked(error)), PATIENCE);
+  }
+
+  /** Whoever types on while the server does not answer is not interrupted for it. */
+  unchecked(error) {
+    if (error.status === 403 || !(error instanceof Problem)) this.failed(error);
+    else byId("glossary-told").textContent = `The terms are not checked: ${error.message}.`;
   }
 
   async check() {
-    const filled = this.rows.map((_, place) => place).filter((place) => this.rows[place].source || this.rows[place].target);
+    const own = this.checks;
+    const filled = this.rows.map((_, place) => place).filter((place) => isFilled(this.rows[place]));
     const rows = filled.map((place) => this.rows[place]);
     const { findings } = rows.length ? await lint(table(rows), this.direction) : { findings: [] };
+    if (own !== this.checks) return; // they are other rows by now
     const rowOf = (line) => filled[line - 2]; // the first line has the names of the columns
     const lists = document.querySelectorAll("#terms .findings");
     lists.forEach((list) => list.replaceChildren());
@@ -160,12 +251,27 @@ export class GlossaryEditor {
   }
 }
 
-function stored(name) {
-  try {
-    return JSON.parse(localStorage.getItem(name) ?? "[]").map((row) => ({ ...EMPTY, ...row }));
-  } catch {
-    return [];
+/** Rows are counted from 1, and what is wrong with one belongs to its fields. */
+function number(element, index) {
+  element.querySelector("legend").textContent = `Term ${index + 1}`;
+  element.querySelector(".findings").id = `findings-${index}`;
+  for (const field of element.querySelectorAll("[data-field]")) {
+    field.setAttribute("aria-describedby", `findings-${index}`);
   }
+}
+
+function openedAs(opened) {
+  if (!opened) return "";
+  return opened.isChanged ? `${opened.name} is open; changed since it was saved` : `${opened.name} is open`;
+}
+
+const FORMATS = { tsv: "tsv", tab: "tsv", txt: "tsv", csv: "csv", tbx: "tbx", xml: "tbx" };
+
+/** The format of a glossary file, by its name. */
+export function formatOf({ name }) {
+  const format = FORMATS[name.toLowerCase().split(".").pop()];
+  if (!format) throw new Problem(`${name} is no glossary`, "Choose a .tsv, .csv or .tbx file.");
+  return format;
 }
 
 function asRow({ source, targets, policy, case: rule, note }) {
@@ -175,6 +281,10 @@ function asRow({ source, targets, policy, case: rule, note }) {
 
 function targetsOf(target) {
   return target.split(BETWEEN).map((own) => own.trim()).filter(Boolean);
+}
+
+function isFilled({ source, target }) {
+  return Boolean(source || target);
 }
 
 function isFinished({ source, target, policy }) {

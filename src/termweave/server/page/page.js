@@ -1,10 +1,13 @@
 // The page: a text, its translation, and what became of the terms.
 
 import { AttentionPanel } from "./attention.js";
+import { copyFrom } from "./clipboard.js";
 import { FilePanel } from "./files.js";
 import { GlossaryEditor } from "./glossary.js";
+import { keep, recall } from "./memory.js";
 import { directions, Problem, translate, useKey } from "./server.js";
-import { described, hideReceipt, percent, showReceipt, showTerms, styleOf } from "./terms.js";
+import { StoredGlossaries } from "./stored.js";
+import { described, hideReceipt, percent, placeReceipt, showReceipt, showTerms, styleOf } from "./terms.js";
 
 const byId = (id) => document.getElementById(id);
 const source = byId("source");
@@ -15,8 +18,9 @@ let offered = [];
 let shown = null; // the translation on the screen: {text, receipts, …}
 let running = null; // aborts the request on its way
 const glossary = new GlossaryEditor(fail);
+const stored = new StoredGlossaries(fail, glossary);
 const attention = new AttentionPanel(fail);
-new FilePanel(fail, () => ({ direction: direction(), terms: glossary.terms }));
+new FilePanel(fail, () => ({ direction: direction(), wanted: wanted() }));
 
 // Problems
 
@@ -42,6 +46,11 @@ function direction() {
   return offered[byId("direction").selectedIndex];
 }
 
+/** What translations are to keep to: the terms of the editor, and the ticked glossaries. */
+function wanted() {
+  return { terms: glossary.terms, glossaries: stored.ids };
+}
+
 function reverse() {
   const { source: from, target: to } = direction();
   return offered.findIndex((own) => own.source === to && own.target === from);
@@ -51,7 +60,7 @@ async function loadDirections() {
   offered = await directions();
   const choice = byId("direction");
   choice.replaceChildren(...offered.map(({ name }) => new Option(name)));
-  const last = offered.findIndex(({ name }) => name === localStorage.getItem("termweave-direction"));
+  const last = offered.findIndex(({ name }) => name === recall("termweave-direction", ""));
   choice.selectedIndex = Math.max(last, 0);
   choice.disabled = false;
   turn();
@@ -60,11 +69,12 @@ async function loadDirections() {
 /** Everything that depends on the direction follows it. */
 function turn() {
   const { source: from, target: to, name } = direction();
-  localStorage.setItem("termweave-direction", name);
+  keep("termweave-direction", name);
   source.lang = from;
   output.lang = to;
   byId("swap").disabled = reverse() < 0;
   glossary.open(direction());
+  stored.open(direction());
   forget();
 }
 
@@ -96,20 +106,34 @@ async function run() {
   noProblem();
   output.setAttribute("aria-busy", "true");
   byId("told").textContent = "Translating…";
+  byId("stop").hidden = false;
   try {
-    const found = await translate(text, direction(), glossary.terms, own.signal);
+    const found = await translate(text, direction(), wanted(), own.signal);
     // Whoever typed on meanwhile sees the translation, but no marks at places that have moved.
     showTranslation(found, [found, ...found.others]);
     byId("told").textContent = summary(found.receipts);
   } catch (error) {
     if (running === own) byId("told").textContent = "";
     fail(error);
+    if (error.status === 404) stored.try(() => stored.refresh()); // a ticked glossary was deleted meanwhile
   } finally {
     if (running === own) {
-      output.removeAttribute("aria-busy");
-      running = null;
+      atRest();
     }
   }
+}
+
+function atRest() {
+  running = null;
+  output.removeAttribute("aria-busy");
+  if (document.activeElement === byId("stop")) byId("translate").focus();
+  byId("stop").hidden = true;
+}
+
+function stop() {
+  running?.abort();
+  atRest();
+  byId("told").textContent = "Stopped.";
 }
 
 function showTranslation(chosen, every) {
@@ -117,7 +141,7 @@ function showTranslation(chosen, every) {
   hideReceipt();
   showTerms(output, chosen.text, chosen.receipts, "target");
   for (const mark of output.querySelectorAll("mark")) {
-    mark.tabIndex = 0;
+    mark.tabIndex = -1; // a text may have hundreds: the arrow keys reach them
     mark.setAttribute("aria-description", described(chosen.receipts[mark.dataset.receipt]));
   }
   showSourceTerms();
@@ -136,7 +160,9 @@ function showReceipts(receipts) {
     status.className = styleOf(receipt);
     status.textContent = receipt.status;
     for (const content of [written, became, status, probability === null ? "–" : percent(probability)]) {
-      row.insertCell().append(content);
+      const apart = document.createElement("bdi"); // each cell has its own direction of writing
+      apart.append(content);
+      row.insertCell().append(apart);
     }
     return row;
   });
@@ -148,7 +174,10 @@ function showOthers(chosen, every) {
   const items = every.filter((own) => own !== chosen).map((own) => {
     const button = document.createElement("button");
     button.type = "button";
-    button.textContent = own.text;
+    const beginning = document.createElement("span"); // all of a short text; a long one would fill the page
+    beginning.dir = "auto";
+    beginning.textContent = own.text;
+    button.append(beginning);
     button.addEventListener("click", () => {
       showTranslation(own, every);
       output.focus();
@@ -171,6 +200,7 @@ function summary(receipts) {
 /** The translation on the screen belongs to another text or direction. */
 function forget() {
   running?.abort();
+  atRest();
   shown = null;
   output.replaceChildren();
   hideReceipt();
@@ -212,28 +242,39 @@ function markUnder(event) {
   return document.elementsFromPoint(event.clientX, event.clientY).find((own) => own.matches("#backdrop mark"));
 }
 
+/** The mouse is at a mark, or at none: then the term that has the focus, by key or by finger, keeps its receipt. */
+function pointAt(mark) {
+  showReceiptOf(mark ?? document.activeElement.closest("#output mark"));
+}
+
+/** From the term that has the focus to the next one, or to the one before. */
+function goToTerm(event) {
+  const step = { ArrowRight: 1, ArrowDown: 1, ArrowLeft: -1, ArrowUp: -1 }[event.key];
+  const marks = [...output.querySelectorAll("mark")];
+  if (!step || !marks.length || event.shiftKey) return;
+  const next = marks.indexOf(document.activeElement) + step;
+  event.preventDefault();
+  marks.at(next < 0 ? -1 : next % marks.length).focus();
+}
+
+output.addEventListener("keydown", goToTerm);
 output.addEventListener("focusin", (event) => showReceiptOf(event.target.closest("mark")));
-output.addEventListener("mouseover", (event) => showReceiptOf(event.target.closest("mark")));
-output.addEventListener("mouseleave", hideReceipt);
+output.addEventListener("mouseover", (event) => pointAt(event.target.closest("mark")));
+output.addEventListener("mouseleave", () => pointAt(null));
 output.addEventListener("focusout", hideReceipt);
-source.addEventListener("mousemove", (event) => showReceiptOf(markUnder(event)));
-source.addEventListener("mouseleave", hideReceipt);
+source.addEventListener("mousemove", (event) => pointAt(markUnder(event)));
+source.addEventListener("mouseleave", () => pointAt(null));
 source.addEventListener("blur", hideReceipt);
 source.addEventListener("keyup", (event) => event.key !== "Escape" && showReceiptOf(markAtCaret()));
 source.addEventListener("click", () => showReceiptOf(markAtCaret()));
 source.addEventListener("input", showSourceTerms);
-addEventListener("scroll", hideReceipt, { passive: true });
-addEventListener("resize", hideReceipt);
+addEventListener("scroll", placeReceipt, { passive: true });
+addEventListener("resize", placeReceipt);
 
 // Controls
 
 async function copy() {
-  try {
-    await navigator.clipboard.writeText(shown.text);
-    byId("told").textContent = "Copied.";
-  } catch {
-    fail(new Problem("The browser does not let this page copy", "Select the translation and copy it by hand."));
-  }
+  byId("told").textContent = await copyFrom(output);
 }
 
 addEventListener("keydown", (event) => {
@@ -244,6 +285,7 @@ addEventListener("keydown", (event) => {
   }
 });
 byId("translate").addEventListener("click", run);
+byId("stop").addEventListener("click", stop);
 byId("copy").addEventListener("click", copy);
 byId("swap").addEventListener("click", swap);
 byId("direction").addEventListener("change", turn);
@@ -256,7 +298,8 @@ byId("access").addEventListener("submit", (event) => {
   useKey(byId("key").value);
   byId("access").hidden = true;
   noProblem();
-  if (!offered.length) loadDirections().catch(fail);
+  if (offered.length) stored.try(() => stored.refresh());
+  else loadDirections().catch(fail);
 });
 
 loadDirections().catch(fail);

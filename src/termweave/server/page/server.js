@@ -12,9 +12,23 @@ export class Problem extends Error {
   }
 }
 
+/** Before the server has told what it translates. */
+export function notReady() {
+  return new Problem("There is no direction yet", "The server has not told what it translates; try again in a moment.");
+}
+
 export function useKey(given) {
   key = given.trim();
   sessionStorage.setItem(KEY, key);
+}
+
+export function hasKey() {
+  return Boolean(key);
+}
+
+/** The OpenAPI document. */
+export async function description() {
+  return (await ask("openapi.json")).json();
 }
 
 /** Pairs of languages, [{source, target, name}]. */
@@ -26,8 +40,9 @@ export async function directions() {
   );
 }
 
-export async function translate(text, { source, target }, terms, signal) {
-  const body = { texts: [text], source, target, terms, nbest: 4, probabilities: true };
+/** With terms, and with stored glossaries, named by their ids. */
+export async function translate(text, { source, target }, { terms, glossaries }, signal) {
+  const body = { texts: [text], source, target, terms, glossaries, nbest: 4, probabilities: true };
   const headers = { "Content-Type": "application/json" };
   const answer = await ask("v1/translate", { method: "POST", headers, body: JSON.stringify(body), signal });
   return (await answer.json()).translations[0];
@@ -40,11 +55,12 @@ export async function inspect(sentence, direction) {
   return (await ask("v1/inspect", { method: "POST", headers, body })).json();
 }
 
-export async function uploadDocument(file, direction, terms) {
+export async function uploadDocument(file, direction, { terms, glossaries }) {
   const body = new FormData();
   body.append("source", direction.source);
   body.append("target", direction.target);
   body.append("terms", JSON.stringify(terms));
+  for (const id of glossaries) body.append("glossaries", id);
   body.append("file", file);
   return (await ask("v1/documents", { method: "POST", body })).json();
 }
@@ -77,13 +93,46 @@ export async function convert(table, to, direction) {
   return (await send("v1/convert", table, { ...pair(direction), format: "tsv", to })).blob();
 }
 
+export async function storedGlossaries() {
+  return (await (await ask("v1/glossaries")).json()).glossaries;
+}
+
+/** The terms of a stored glossary, what is wrong with them, and the version they are of. */
+export async function openGlossary(id, direction) {
+  const answer = await ask(`v1/glossaries/${id}/file?${new URLSearchParams({ ...pair(direction), format: "tsv" })}`);
+  return { ...(await readGlossary(await answer.blob(), "tsv", direction)), version: versionOf(answer) };
+}
+
+/** Store a new glossary; tells what it became. */
+export async function storeGlossary(name, content, format, direction) {
+  return storedAs(await send("v1/glossaries", content, { ...pair(direction), name, format }));
+}
+
+/** Put a table in the place of a stored glossary. If a version is given, it must still be of that. */
+export async function replaceGlossary(id, table, direction, version) {
+  const headers = version ? { "If-Match": version } : {};
+  return storedAs(await send(`v1/glossaries/${id}/file`, table, { ...pair(direction), format: "tsv" }, "PUT", headers));
+}
+
+export function deleteGlossary(id) {
+  return ask(`v1/glossaries/${id}`, { method: "DELETE" });
+}
+
+async function storedAs(answer) {
+  return { ...(await answer.json()).glossary, version: versionOf(answer) };
+}
+
+function versionOf(answer) {
+  return answer.headers.get("ETag");
+}
+
 function pair({ source, target }) {
   return { source, target };
 }
 
-function send(path, body, parameters) {
-  const headers = { "Content-Type": "application/octet-stream" };
-  return ask(`${path}?${new URLSearchParams(parameters)}`, { method: "POST", headers, body });
+function send(path, body, parameters, method = "POST", more = {}) {
+  const headers = { "Content-Type": "application/octet-stream", ...more };
+  return ask(`${path}?${new URLSearchParams(parameters)}`, { method, headers, body });
 }
 
 async function ask(path, options = {}) {

@@ -2,6 +2,7 @@
 
 const REACHED = new Set(["met", "met by alternative", "kept"]);
 const tooltip = document.getElementById("receipt");
+let marked = null; // what the receipt stands beside
 
 /**
  * Fill an element with a text whose terms are marked. `side` is "source" or "target".
@@ -54,9 +55,16 @@ export function percent(probability) {
 /** Show a receipt beside one of its marks, and outline the term on both sides. */
 export function showReceipt(receipt, index, beside) {
   outline(index);
+  marked = beside;
   tooltip.textContent = described(receipt);
   tooltip.hidden = false;
-  const around = beside.getBoundingClientRect();
+  placeReceipt();
+}
+
+/** When the page moves, the receipt moves with its mark. */
+export function placeReceipt() {
+  if (tooltip.hidden) return;
+  const around = marked.getBoundingClientRect();
   const left = Math.min(around.left, innerWidth - tooltip.offsetWidth - 8);
   const below = around.bottom + 6;
   const fits = below + tooltip.offsetHeight < innerHeight;
