@@ -16,7 +16,6 @@ from pathlib import Path
 import httpx
 import pytest
 
-from termweave.cli import main
 from termweave.errors import ConfigError
 from termweave.server.run import serve
 from termweave.server.settings import Settings
@@ -75,22 +74,6 @@ def test_a_port_in_use_is_told_before_the_model_is_loaded(tmp_path: Path):
         port = taken.getsockname()[1]
         with pytest.raises(ConfigError, match="choose another --port"):
             serve(tmp_path / "nowhere", tmp_path / "store", "127.0.0.1", port, "cpu", "float32", Settings())
-
-
-@pytest.fixture
-def termweave(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> Callable[..., tuple[int, str, str]]:
-    def run(*arguments: object) -> tuple[int, str, str]:
-        monkeypatch.setattr(sys, "argv", ["termweave", *map(str, arguments)])
-        code = 0
-        try:
-            main()
-        except SystemExit as leaving:
-            code = leaving.code if isinstance(leaving.code, int) else 1
-        return code, *capsys.readouterr()
-
-    return run
 
 
 def test_keys_are_made_listed_and_revoked(termweave: Callable[..., tuple[int, str, str]], tmp_path: Path):
