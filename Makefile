@@ -4,7 +4,7 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed
 
-.PHONY: install demo toy smoke test check kernels clients browser bench clean
+.PHONY: install demo toy smoke test check kernels clients browser replicas bench clean
 
 install: $(STAMP)
 
@@ -49,6 +49,10 @@ browser: install
 	command -v chromium || command -v chromium-browser || sudo apt-get install --yes chromium
 	$(BIN)/pip install --quiet playwright
 	$(BIN)/python -m pytest tests/server/test_page.py
+
+# Two servers behind nginx on one PostgreSQL, with the model of `make toy`; nginx is used where it is installed.
+replicas: toy
+	$(BIN)/python benchmarks/replicas.py
 
 # What can be measured anywhere; `benchmarks/*.py --help` says how to measure the rest, on a GPU and on real text.
 bench: install

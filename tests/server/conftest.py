@@ -92,7 +92,7 @@ def store(request: pytest.FixtureRequest, tmp_path: Path) -> str:
     if request.param == "sqlite":
         return str(tmp_path / "folder" / "store.sqlite")
     server: PostgresServer = request.getfixturevalue("postgres")
-    return server.new_store()
+    return server.fresh_store()
 
 
 @pytest.fixture(scope="session")

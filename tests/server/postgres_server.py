@@ -77,11 +77,24 @@ class PostgresServer:
         ) as connection:
             return connection.run(statement)
 
+    def cut_connections(self, database: str) -> None:
+        others = f"datname = '{database}' AND pid <> pg_backend_pid()"
+        self.query(f"SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE {others}")
+
+    def fresh_store(self) -> str:
+        """The setting of an empty store, quickly had; the one that was got before is gone."""
+        self.cut_connections("postgres")
+        self.query("DROP SCHEMA IF EXISTS termweave CASCADE")
+        return self._setting("postgres")
+
     def new_store(self) -> str:
-        """The setting for a database of its own, which is empty."""
+        """The setting of a database of its own."""
         self._databases += 1
         name = f"store{self._databases}"
         self.query(f"CREATE DATABASE {name}")
+        return self._setting(name)
+
+    def _setting(self, name: str) -> str:
         return f"postgresql://{USER}:a%20p%40ss%2Fword@127.0.0.1:{self.port}/{name}"
 
     def _run(self, program: str, *arguments: object) -> None:

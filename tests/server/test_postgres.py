@@ -57,14 +57,14 @@ def test_a_missing_driver_is_told(monkeypatch: pytest.MonkeyPatch):
 
 
 def test_a_wrong_password_is_told_without_it(postgres: PostgresServer):
-    setting = postgres.new_store().replace("a%20p%40ss%2Fword", "geheim")
+    setting = postgres.fresh_store().replace("a%20p%40ss%2Fword", "geheim")
     with pytest.raises(StoreError, match="password authentication failed") as refused:
         KeyStore(Database(setting)).list()
     assert "geheim" not in str(refused.value)
 
 
 def test_servers_that_start_at_the_same_moment_make_one_store(postgres: PostgresServer):
-    setting, together = postgres.new_store(), threading.Barrier(6)
+    setting, together = postgres.fresh_store(), threading.Barrier(6)
 
     def start(number: int) -> str:
         keys = KeyStore(Database(setting))
@@ -78,7 +78,7 @@ def test_servers_that_start_at_the_same_moment_make_one_store(postgres: Postgres
 
 
 def test_a_store_of_another_format_is_refused(postgres: PostgresServer):
-    setting = postgres.new_store()
+    setting = postgres.fresh_store()
     with Database(setting).writing() as connection:
         connection.execute("UPDATE format SET number = 99")
     with pytest.raises(StoreError, match="format 99"):
@@ -87,7 +87,7 @@ def test_a_store_of_another_format_is_refused(postgres: PostgresServer):
 
 def test_a_database_of_another_encoding_is_refused(postgres: PostgresServer):
     postgres.query("CREATE DATABASE latin ENCODING 'LATIN1' TEMPLATE template0 LOCALE 'C'")
-    setting = postgres.new_store().rpartition("/")[0] + "/latin"
+    setting = postgres.fresh_store().rpartition("/")[0] + "/latin"
     with pytest.raises(StoreError, match=r"LATIN1.*ENCODING 'UTF8'"):
         KeyStore(Database(setting)).list()
 
@@ -127,21 +127,19 @@ def test_connections_are_bounded_shared_and_given_back(postgres: PostgresServer)
 
 
 def test_cut_connections_are_not_noticed(postgres: PostgresServer):
-    setting = postgres.new_store()
+    setting = postgres.fresh_store()
     keys = KeyStore(Database(setting))
     key, secret = keys.create("a team")
-    name = setting.rpartition("/")[2]
-    postgres.query(f"SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = '{name}'")
+    postgres.cut_connections(setting.rpartition("/")[2])
     assert keys.find(secret) == key
 
 
 def test_a_transaction_that_is_cut_leaves_nothing(postgres: PostgresServer):
-    setting = postgres.new_store()
+    setting = postgres.fresh_store()
     database = Database(setting)
-    name = setting.rpartition("/")[2]
     with pytest.raises(StoreError), database.writing() as connection:
         connection.execute("INSERT INTO usage VALUES (?, ?, ?)", ("a", "2026-01", 1))
-        postgres.query(f"SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = '{name}'")
+        postgres.cut_connections(setting.rpartition("/")[2])
         connection.execute("INSERT INTO usage VALUES (?, ?, ?)", ("b", "2026-01", 1))
     with database.reading() as connection:
         assert connection.execute("SELECT count(*) FROM usage").fetchone()[0] == 0
@@ -149,7 +147,7 @@ def test_a_transaction_that_is_cut_leaves_nothing(postgres: PostgresServer):
 
 def test_a_writer_that_waits_too_long_is_told(postgres: PostgresServer, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setitem(module._SESSION, "lock_timeout", "50ms")
-    setting = postgres.new_store()
+    setting = postgres.fresh_store()
     slow, other = Database(setting), KeyStore(Database(setting))
     other.list()
     with slow.writing() as connection:
@@ -168,7 +166,7 @@ def test_answers_wait_for_the_disk_even_where_the_database_is_hasty(postgres: Po
 
 def test_stopped_and_started_again(postgres: PostgresServer, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(module, "_REST", 0.0)
-    keys = KeyStore(Database(postgres.new_store()))
+    keys = KeyStore(Database(postgres.fresh_store()))
     key, secret = keys.create("a team")
     postgres.stop()
     for _ in range(2):
@@ -197,7 +195,7 @@ def test_identifiers_that_cannot_be_stored_are_not_found(store: str, call: str):
 def test_the_command_for_keys_takes_an_address(
     postgres: PostgresServer, monkeypatch: pytest.MonkeyPatch, termweave: Callable[..., tuple[int, str, str]]
 ):
-    setting = postgres.new_store()
+    setting = postgres.fresh_store()
     code, secret, said = termweave("keys", "create", "a team", "--store", setting)
     assert (code, secret[:3]) == (0, "tw-")
     assert "TERMWEAVE_STORE" in said, "the password stood in the command"
@@ -206,7 +204,7 @@ def test_the_command_for_keys_takes_an_address(
     assert (code, "a team" in listed, said) == (0, True, "")
     assert termweave("keys", "revoke", listed.split()[0])[0] == 0
     assert KeyStore(Database(setting)).find(secret.strip()) is None
-    code, _, said = termweave("serve", "--model", "nowhere", "--host", "0.0.0.0", "--store", postgres.new_store())
+    code, _, said = termweave("serve", "--model", "nowhere", "--host", "0.0.0.0", "--store", postgres.fresh_store())
     assert (code, "keys create" in said) == (1, True)
     assert "a%20p" not in said
     assert PASSWORD not in said

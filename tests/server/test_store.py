@@ -10,6 +10,7 @@ import pytest
 from termweave.constraints.glossary import GlossaryEntry
 from termweave.errors import ConfigError, StoreError
 from termweave.server.database import Database
+from termweave.server.document_store import DocumentStore
 from termweave.server.keys import KeyStore, Usage
 from termweave.server.problems import Problem
 from termweave.server.settings import Limits
@@ -78,6 +79,18 @@ def test_threads_write_at_the_same_time(store: str):
     for thread in threads:
         thread.join()
     assert kept.get(made.id).dictionaries[0].count == 2 + 20
+
+
+def test_a_store_of_the_first_format_is_brought_up_to_date(store: str):
+    made = glossaries(store).create("houses", [HOUSE])
+    is_file = not store.startswith("postgresql")
+    with Database(store).writing() as connection:
+        connection.execute("DROP TABLE documents")
+        connection.execute("DROP TABLE paces")
+        connection.execute("PRAGMA user_version = 1" if is_file else "UPDATE format SET number = 1")
+    again = Database(store)
+    DocumentStore(again, Limits()).add("A", "secret", "owner", "brief.en.txt", "server")
+    assert GlossaryStore(again, Limits()).list() == [made]
 
 
 def test_a_full_disk_is_told_and_gone_when_there_is_room(path: Path):
