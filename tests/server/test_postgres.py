@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import signal
 import sys
 import threading
 from collections.abc import Callable
@@ -61,6 +63,14 @@ def test_a_wrong_password_is_told_without_it(postgres: PostgresServer):
     with pytest.raises(StoreError, match="password authentication failed") as refused:
         KeyStore(Database(setting)).list()
     assert "geheim" not in str(refused.value)
+
+
+def test_encryption_that_is_wanted_is_not_gone_without(postgres: PostgresServer):
+    setting = postgres.fresh_store()
+    KeyStore(Database(setting)).list()
+    for mode in ("require", "verify-full"):
+        with pytest.raises(StoreError, match="refuses SSL"):
+            KeyStore(Database(f"{setting}?sslmode={mode}")).list()
 
 
 def test_servers_that_start_at_the_same_moment_make_one_store(postgres: PostgresServer):
@@ -132,6 +142,23 @@ def test_cut_connections_are_not_noticed(postgres: PostgresServer):
     key, secret = keys.create("a team")
     postgres.cut_connections(setting.rpartition("/")[2])
     assert keys.find(secret) == key
+
+
+def test_a_database_that_falls_silent_is_waited_for_once(postgres: PostgresServer, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(module, "_SILENCE", 0.5)
+    database = Database(postgres.fresh_store())
+    with database.reading() as first, database.reading() as second:
+        silent = [own.execute("SELECT pg_backend_pid()").fetchone()[0] for own in (first, second)]
+    for process in silent:
+        os.kill(process, signal.SIGSTOP)
+    try:
+        with pytest.raises(StoreError, match="timed out"), database.reading():
+            pass
+        with database.reading() as connection:
+            assert connection.execute("SELECT pg_backend_pid()").fetchone()[0] not in silent
+    finally:
+        for process in silent:
+            os.kill(process, signal.SIGCONT)
 
 
 def test_a_transaction_that_is_cut_leaves_nothing(postgres: PostgresServer):

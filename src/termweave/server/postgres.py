@@ -120,7 +120,8 @@ class PostgresDatabase:
 
     def close(self) -> None:
         while self._free:
-            self._free.pop().close()
+            with suppress(IndexError):  # another thread took the last
+                self._free.pop().close()
 
     @contextmanager
     def _transaction(self, begin: str) -> Iterator[_Session]:
@@ -153,8 +154,11 @@ class PostgresDatabase:
             try:
                 session.run(begin)
                 return session
-            except (self._driver.Error, OSError):
+            except (self._driver.Error, OSError) as error:
                 session.close()
+                if _is_silence(error):  # so are the others, and each would be waited for in turn
+                    self.close()
+                    raise
         session = self._connected()
         session.run(begin)
         return session
@@ -297,11 +301,16 @@ def _version(session: _Session) -> int | None:
     return int(session.run("SELECT number FROM format").fetchone()[0]) if there else None
 
 
+def _is_silence(error: Exception) -> bool:
+    return isinstance(error, TimeoutError) or isinstance(error.__cause__, TimeoutError)
+
+
 def _reason(error: Exception) -> str:
     """What PostgreSQL says, but no details: they quote what is stored."""
     told = error.args[0] if error.args else ""
     if isinstance(told, dict):
         return f"{told.get('M', 'error')}, {told.get('C', 'no code')}"
-    if isinstance(error.__cause__, OSError):
-        return error.__cause__.strerror or str(error.__cause__)
-    return str(told) or type(error).__name__
+    cause = error.__cause__ if isinstance(error.__cause__, OSError) else error
+    if isinstance(cause, OSError) and cause.strerror:
+        return cause.strerror
+    return str(cause) or type(cause).__name__
