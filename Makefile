@@ -4,7 +4,7 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed
 
-.PHONY: install demo toy smoke test check kernels clients browser bench clean
+.PHONY: install demo toy smoke test check kernels clients browser replicas bench clean
 
 install: $(STAMP)
 
@@ -52,6 +52,10 @@ browser: install
 	$(BIN)/pip install --quiet playwright
 	! command -v npm || npm install --silent --no-fund --no-audit --prefix build/node axe-core
 	$(BIN)/python -m pytest tests/server/page
+
+# Two servers behind nginx on one PostgreSQL, with the model of `make toy`; nginx is used where it is installed.
+replicas: toy
+	$(BIN)/python benchmarks/replicas.py
 
 # What can be measured anywhere; `benchmarks/*.py --help` says how to measure the rest, on a GPU and on real text.
 bench: install

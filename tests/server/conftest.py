@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -12,7 +13,9 @@ from typing import Any
 import pytest
 import torch
 import uvicorn
+from postgres_server import PostgresServer
 
+from termweave.cli import main
 from termweave.config import ModelConfig
 from termweave.decoding.translator import Translator
 from termweave.model.checkpoint import save_checkpoint
@@ -71,6 +74,28 @@ def model_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="session")
+def postgres() -> Iterator[PostgresServer]:
+    try:
+        server = PostgresServer()
+    except FileNotFoundError as missing:
+        pytest.skip(str(missing))
+    try:
+        server.start()
+        yield server
+    finally:
+        server.remove()
+
+
+@pytest.fixture(params=["sqlite", "postgres"])
+def store(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    """The setting of an empty store, of either kind."""
+    if request.param == "sqlite":
+        return str(tmp_path / "folder" / "store.sqlite")
+    server: PostgresServer = request.getfixturevalue("postgres")
+    return server.fresh_store()
+
+
+@pytest.fixture(scope="session")
 def backend(model_folder: Path) -> Backend:
     return TranslatorBackend(Translator.load(model_folder, "cpu"), batch_tokens=4096)
 
@@ -80,7 +105,9 @@ def running(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Any]:
     """`with running(backend, settings) as server`: one of its own, with a store of its own."""
 
     @contextmanager
-    def run(backend: Backend, settings: Settings | None = None, store: Path | None = None) -> Iterator[RunningServer]:
+    def run(
+        backend: Backend, settings: Settings | None = None, store: str | Path | None = None
+    ) -> Iterator[RunningServer]:
         store = store or tmp_path_factory.mktemp("store") / "store.sqlite"
         server = RunningServer(create_app(backend, store, settings))
         server.start()
@@ -97,3 +124,21 @@ def server(backend: Backend, running: Callable[..., Any]) -> Iterator[RunningSer
     """Without keys."""
     with running(backend) as server:
         yield server
+
+
+@pytest.fixture
+def termweave(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> Callable[..., tuple[int, str, str]]:
+    """`termweave(…)` runs the command: its code, its output, its errors."""
+
+    def run(*arguments: object) -> tuple[int, str, str]:
+        monkeypatch.setattr(sys, "argv", ["termweave", *map(str, arguments)])
+        code = 0
+        try:
+            main()
+        except SystemExit as leaving:
+            code = leaving.code if isinstance(leaving.code, int) else 1
+        return code, *capsys.readouterr()
+
+    return run

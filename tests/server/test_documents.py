@@ -157,7 +157,7 @@ def test_documents_are_given_up_when_the_server_stops(running: Callable[..., Any
         upload(server, "a.txt", "\n\n".join(f"line {number}" for number in range(200)).encode())
         backend.entered.acquire()
         server.ask_to_stop()
-        (lines,) = [own.lines for own in server.service.documents._documents.values()]
+        (lines,) = [own.lines for own in server.service.documents._works.values()]
         until(lines._stopped.is_set)
         backend.gate.set()
     assert sum(map(len, backend.batches)) < 200

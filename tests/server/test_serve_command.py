@@ -2,21 +2,16 @@
 
 from __future__ import annotations
 
-import json
-import os
 import signal
 import socket
-import subprocess
-import sys
 import threading
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from pathlib import Path
 
 import httpx
 import pytest
+from server_process import serving
 
-from termweave.cli import main
 from termweave.errors import ConfigError
 from termweave.server.run import serve
 from termweave.server.settings import Settings
@@ -24,35 +19,14 @@ from termweave.server.settings import Settings
 BODY = {"text": ["ein Haus am Fluss"], "source_lang": "DE", "target_lang": "EN-US"}
 
 
-@contextmanager
-def serving(model: Path, store: Path) -> Iterator[tuple[subprocess.Popen[str], str]]:
-    """A server on a free port, ready to answer."""
-    command = [sys.executable, "-m", "termweave", "serve", "--model", model, "--store", store]
-    command += ["--port", "0", "--batch-tokens", "100"]
-    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
-    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True, env=environment) as process:
-        try:
-            assert process.stderr is not None
-            records = []
-            for line in process.stderr:
-                records.append(json.loads(line))
-                if "startup complete" in records[-1]["event"]:
-                    break
-            # Nobody reads what follows, and a full pipe would stop the server.
-            threading.Thread(target=process.stderr.read, daemon=True).start()
-            yield process, next(record["address"] for record in records if record["event"] == "serving")
-        finally:
-            process.kill()
-
-
 def test_it_serves_remembers_and_stops(model_folder: Path, tmp_path: Path):
     store = tmp_path / "store.sqlite"
     glossary = {"name": "kept", "source_lang": "de", "target_lang": "en", "entries": "Haus\tbuilding"}
-    with serving(model_folder, store) as (process, address):
-        made = httpx.post(address + "/v2/glossaries", json=glossary).json()
-        process.kill()  # at once, without warning
-        process.wait()
-    with serving(model_folder, store) as (process, address):
+    with serving(model_folder, store) as [server]:
+        made = httpx.post(server.address + "/v2/glossaries", json=glossary).json()
+        server.kill()
+    with serving(model_folder, store) as [server]:
+        process, address = server.process, server.address
         body = {**BODY, "glossary_id": made["glossary_id"]}
         answer = httpx.post(address + "/v2/translate", json=body, timeout=60).json()
         assert "building" in answer["translations"][0]["text"]
@@ -75,22 +49,6 @@ def test_a_port_in_use_is_told_before_the_model_is_loaded(tmp_path: Path):
         port = taken.getsockname()[1]
         with pytest.raises(ConfigError, match="choose another --port"):
             serve(tmp_path / "nowhere", tmp_path / "store", "127.0.0.1", port, "cpu", "float32", Settings())
-
-
-@pytest.fixture
-def termweave(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> Callable[..., tuple[int, str, str]]:
-    def run(*arguments: object) -> tuple[int, str, str]:
-        monkeypatch.setattr(sys, "argv", ["termweave", *map(str, arguments)])
-        code = 0
-        try:
-            main()
-        except SystemExit as leaving:
-            code = leaving.code if isinstance(leaving.code, int) else 1
-        return code, *capsys.readouterr()
-
-    return run
 
 
 def test_keys_are_made_listed_and_revoked(termweave: Callable[..., tuple[int, str, str]], tmp_path: Path):

@@ -10,6 +10,7 @@ import pytest
 from termweave.constraints.glossary import GlossaryEntry
 from termweave.errors import ConfigError, StoreError
 from termweave.server.database import Database
+from termweave.server.document_store import DocumentStore
 from termweave.server.keys import KeyStore, Usage
 from termweave.server.problems import Problem
 from termweave.server.settings import Limits
@@ -23,61 +24,73 @@ def path(tmp_path: Path) -> Path:
     return tmp_path / "folder" / "store.sqlite"
 
 
-def glossaries(path: Path, **limits: int) -> GlossaryStore:
+def glossaries(path: str | Path, **limits: int) -> GlossaryStore:
     return GlossaryStore(Database(path), Limits(**limits))
 
 
-def test_a_glossary_survives_a_new_start(path: Path):
-    made = glossaries(path).create("houses", [HOUSE])
-    again = glossaries(path)
+def test_a_glossary_survives_a_new_start(store: str):
+    made = glossaries(store).create("houses", [HOUSE])
+    again = glossaries(store)
     assert again.get(made.id) == made
     assert again.entries(made.id, "de", "en") == HOUSE.entries
     assert again.list() == [made]
 
 
-def test_versions_change_with_the_entries_only(path: Path):
-    store = glossaries(path)
-    made = store.create("houses", [HOUSE])
-    renamed = store.edit(made.id, "homes", [])
+def test_versions_change_with_the_entries_only(store: str):
+    kept = glossaries(store)
+    made = kept.create("houses", [HOUSE])
+    renamed = kept.edit(made.id, "homes", [])
     assert renamed.dictionaries == made.dictionaries
-    changed = store.edit(made.id, None, [Dictionary("de", "en", (GlossaryEntry("Fluss", ("river",)),))])
+    changed = kept.edit(made.id, None, [Dictionary("de", "en", (GlossaryEntry("Fluss", ("river",)),))])
     assert changed.dictionaries[0].version != made.dictionaries[0].version
-    assert [entry.source for entry in store.entries(made.id, "de", "en")] == ["Haus", "Termweave", "Fluss"]
+    assert [entry.source for entry in kept.entries(made.id, "de", "en")] == ["Haus", "Termweave", "Fluss"]
 
 
-def test_what_fails_changes_nothing(path: Path):
-    store = glossaries(path, glossary_bytes=200)
-    made = store.create("houses", [HOUSE])
+def test_what_fails_changes_nothing(store: str):
+    kept = glossaries(store, glossary_bytes=200)
+    made = kept.create("houses", [HOUSE])
     large = Dictionary("en", "de", tuple(GlossaryEntry(f"word {n}", (f"Wort {n}",)) for n in range(20)))
     with pytest.raises(Problem) as refused:
-        store.edit(made.id, "renamed", [large])
+        kept.edit(made.id, "renamed", [large])
     assert refused.value.status == 413
-    assert store.get(made.id) == made
+    assert kept.get(made.id) == made
 
 
-def test_the_number_of_glossaries_is_bounded(path: Path):
-    store = glossaries(path, glossaries=2)
+def test_the_number_of_glossaries_is_bounded(store: str):
+    kept = glossaries(store, glossaries=2)
     for _ in range(2):
-        store.create("houses", [HOUSE])
+        kept.create("houses", [HOUSE])
     with pytest.raises(Problem, match="Too many"):
-        store.create("houses", [HOUSE])
+        kept.create("houses", [HOUSE])
 
 
-def test_threads_write_at_the_same_time(path: Path):
-    store = glossaries(path)
-    made = store.create("houses", [HOUSE])
+def test_threads_write_at_the_same_time(store: str):
+    kept = glossaries(store)
+    made = kept.create("houses", [HOUSE])
 
     def add(thread: int) -> None:
         for number in range(5):
             entry = GlossaryEntry(f"Wort {thread} {number}", ("word",))
-            store.edit(made.id, None, [Dictionary("de", "en", (entry,))])
+            kept.edit(made.id, None, [Dictionary("de", "en", (entry,))])
 
     threads = [threading.Thread(target=add, args=(thread,)) for thread in range(4)]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join()
-    assert store.get(made.id).dictionaries[0].count == 2 + 20
+    assert kept.get(made.id).dictionaries[0].count == 2 + 20
+
+
+def test_a_store_of_the_first_format_is_brought_up_to_date(store: str):
+    made = glossaries(store).create("houses", [HOUSE])
+    is_file = not store.startswith("postgresql")
+    with Database(store).writing() as connection:
+        connection.execute("DROP TABLE documents")
+        connection.execute("DROP TABLE paces")
+        connection.execute("PRAGMA user_version = 1" if is_file else "UPDATE format SET number = 1")
+    again = Database(store)
+    DocumentStore(again, Limits()).add("A", "secret", "owner", "brief.en.txt", "server")
+    assert GlossaryStore(again, Limits()).list() == [made]
 
 
 def test_a_full_disk_is_told_and_gone_when_there_is_room(path: Path):
@@ -145,8 +158,8 @@ def test_keys_are_hashed_at_rest(path: Path):
     assert secret.removeprefix("tw-").encode() not in stored
 
 
-def test_revoked_keys_are_refused_by_others_at_once(path: Path):
-    keys, elsewhere = KeyStore(Database(path)), KeyStore(Database(path))
+def test_revoked_keys_are_refused_by_others_at_once(store: str):
+    keys, elsewhere = KeyStore(Database(store)), KeyStore(Database(store))
     key, secret = keys.create("a team")
     assert elsewhere.find(secret)
     keys.revoke(key.id)
@@ -157,8 +170,8 @@ def test_revoked_keys_are_refused_by_others_at_once(path: Path):
         keys.revoke("nothing")
 
 
-def test_usage_is_counted_by_key_and_survives(path: Path):
-    usage = Usage(Database(path))
+def test_usage_is_counted_by_key_and_survives(store: str):
+    usage = Usage(Database(store))
     usage.add("a", 5)
     usage.add("b", 7)
     usage.flush()
@@ -166,7 +179,7 @@ def test_usage_is_counted_by_key_and_survives(path: Path):
     assert usage.total("a") == 6
     usage.flush()
     usage.flush()
-    again = Usage(Database(path))
+    again = Usage(Database(store))
     assert (again.total("a"), again.total("b"), again.total("c")) == (6, 7, 0)
 
 

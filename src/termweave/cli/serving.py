@@ -2,18 +2,37 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from termweave.cli.application import Device, app
+from termweave.cli.application import Device, app, warn
 
 if TYPE_CHECKING:
     from termweave.server.keys import KeyStore
 
-Store = Annotated[Path, typer.Option(help="File that holds glossaries and keys; made where it is missing.")]
-STORE = Path("termweave.sqlite")
+
+def _without_password_in_sight(context: typer.Context, store: str) -> str:
+    source = context.get_parameter_source("store")
+    if source is not None and source.name == "COMMANDLINE" and re.match(r"\w+://[^@/]*:.+@", store):
+        warn("the password in --store can be read in lists of processes; put the address into TERMWEAVE_STORE instead")
+    return store
+
+
+Store = Annotated[
+    str,
+    typer.Option(
+        envvar="TERMWEAVE_STORE",
+        callback=_without_password_in_sight,
+        metavar="FILE or postgresql://USER@HOST/DATABASE",
+        help="What holds glossaries and keys: a file, made where it is missing, or a PostgreSQL database, which "
+        "several servers can share. An address with a password belongs into the variable: everybody on the machine "
+        "can read the options of a process.",
+    ),
+]
+STORE = "termweave.sqlite"
 
 
 @app.command()
@@ -46,6 +65,8 @@ def serve(
     `termweave serve --model runs/toy/model/stage2/final`
 
     `termweave serve --model MODEL --host 0.0.0.0 --port 80 --store store.sqlite --precision int8`
+
+    `TERMWEAVE_STORE=postgresql://termweave:PASSWORD@db.example/termweave termweave serve --model MODEL --host 0.0.0.0`
     """
     from termweave.server.run import serve as run
     from termweave.server.settings import Gathering, Limits, Settings
@@ -102,7 +123,7 @@ def revoke(identifier: Annotated[str, typer.Argument(help="Its id, as listed.")]
     typer.echo(f"{key.id} ({key.name}) is revoked")
 
 
-def _keys(store: Path) -> KeyStore:
+def _keys(store: str) -> KeyStore:
     from termweave.server.database import Database
     from termweave.server.keys import KeyStore
 

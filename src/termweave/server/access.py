@@ -11,12 +11,13 @@ from __future__ import annotations
 import ipaddress
 import threading
 import time
+from collections import Counter
 from dataclasses import dataclass
 from urllib.parse import urlsplit
 
 from starlette.requests import HTTPConnection
 
-from termweave.server.keys import ApiKey, KeyStore
+from termweave.server.keys import ApiKey, KeyStore, PaceStore
 from termweave.server.problems import Problem
 
 SCHEMES = ("deepl-auth-key", "bearer")
@@ -35,21 +36,21 @@ class Caller:
 class Access:
     def __init__(self, keys: KeyStore, requests_per_minute: int) -> None:
         self._keys = keys
-        self._pace = Pace(requests_per_minute)
+        self.pace = Pace(requests_per_minute)
 
     def identify(self, request: HTTPConnection, given: str | None = None) -> Caller:
         """The caller, or a problem. given: a key that came in the body instead of the header."""
         secret = header_key(request) or given
+        key = self._keys.find(secret) if secret else None
+        if key is not None:
+            self.pace.check(key.id)
+            return Caller(key.id, key)
         if not self._keys.required:
             require_this_machine(request)
             return Caller()
         if not secret:
             raise Problem(403, "Authorization failed", "send a key: 'Authorization: DeepL-Auth-Key …'")
-        key = self._keys.find(secret)
-        if key is None:
-            raise Problem(403, "Authorization failed", "this key is not known, or was revoked")
-        self._pace.check(key.id)
-        return Caller(key.id, key)
+        raise Problem(403, "Authorization failed", "this key is not known, or was revoked")
 
 
 def header_key(request: HTTPConnection) -> str | None:
@@ -83,12 +84,17 @@ def _is_loopback(host: str) -> bool:
 
 
 class Pace:
-    """At most so many requests a minute for each key. Unused ones are saved up, for a minute at most."""
+    """At most so many requests a minute for each key. Unused ones are saved up, for a minute at most.
+
+    Checking must not wait for the store, so it is done by what this server knows; what other servers let pass comes
+    to it with `share`.
+    """
 
     def __init__(self, per_minute: int) -> None:
         self._per_minute = per_minute
         self._lock = threading.Lock()
         self._saved: dict[str, tuple[float, float]] = {}  # requests left, and when that was so
+        self._spent: Counter[str] = Counter()  # requests the store does not know of
 
     def check(self, key: str, now: float | None = None) -> None:
         if not self._per_minute:
@@ -98,8 +104,25 @@ class Pace:
             left, then = self._saved.pop(key, (float(self._per_minute), now))
             left = min(left + (now - then) * self._per_minute / 60, float(self._per_minute))
             self._saved[key] = (max(left - 1, 0.0) if left >= 1 else left, now)
+            self._spent[key] += left >= 1
             if len(self._saved) > _REMEMBERED_CALLERS:
                 self._saved.pop(next(iter(self._saved)))
         if left < 1:
             wait = (1 - left) * 60 / self._per_minute
             raise Problem(429, "Too many requests", f"at most {self._per_minute} a minute for each key", wait)
+
+    def share(self, store: PaceStore) -> None:
+        """Tell the store what was spent here, and learn what is left after what was spent elsewhere."""
+        with self._lock:
+            spent, self._spent = +self._spent, Counter()
+        if not spent:
+            return
+        try:
+            left = store.spend(spent, self._per_minute)
+        except BaseException:
+            with self._lock:
+                self._spent.update(spent)
+            raise
+        now = time.monotonic()
+        with self._lock:  # what came meanwhile is told the next time
+            self._saved.update({key: (saved - self._spent[key], now) for key, saved in left.items()})

@@ -51,8 +51,8 @@ _MODULES = (
 CLIENT_LEFT = 499  # nobody reads it; it stands in the log
 
 
-def create_app(backend: Backend, store: Path, settings: Settings | None = None) -> FastAPI:
-    """A server for a translator, with its glossaries and keys in the file `store`."""
+def create_app(backend: Backend, store: str | Path, settings: Settings | None = None) -> FastAPI:
+    """A server for a translator, with its glossaries and keys in `store`, a file or the address of a database."""
     settings = settings or Settings()
     service = Service(backend, store, settings)
 

@@ -73,7 +73,7 @@ class DeepLUsage(BaseModel):
 async def translate(request: Request) -> DeepLTranslations:
     """Translate texts, each on its own."""
     service = service_of(request)
-    caller = service.caller(request)
+    caller = await service.identify(request)
     given = await read_fields(request)
     wanted = given.texts("text")
     if not wanted:
@@ -110,7 +110,7 @@ async def translate(request: Request) -> DeepLTranslations:
 async def languages(request: Request) -> list[DeepLLanguage]:
     """The languages that can be translated from, or into."""
     service = service_of(request)
-    service.caller(request)
+    await service.identify(request)
     kind = (await read_fields(request)).text("type", "source")
     if kind not in ("source", "target"):
         raise bad_request("Value for 'type' not supported", "use source or target")
@@ -126,7 +126,7 @@ async def languages(request: Request) -> list[DeepLLanguage]:
 async def usage(request: Request) -> DeepLUsage:
     """How many characters this key has had translated in this month, and how many it may."""
     service = service_of(request)
-    caller = service.caller(request)
+    caller = await service.identify(request)
     count = await asyncio.to_thread(service.usage.total, caller.id)
     limit = caller.key.character_limit if caller.key else None
     return DeepLUsage(character_count=count, character_limit=UNLIMITED if limit is None else limit)

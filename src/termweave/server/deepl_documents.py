@@ -5,18 +5,17 @@ from __future__ import annotations
 import asyncio
 from urllib.parse import quote
 
-from fastapi import APIRouter, Request
-from fastapi.responses import FileResponse
+from fastapi import APIRouter, Request, Response
 from pydantic import BaseModel, Field
 
 from termweave.documents import Options
 from termweave.server.backend import SearchSettings
 from termweave.server.bodies import read_fields, read_upload
 from termweave.server.deepl import glossaries_of, refuse_what_is_not_done
+from termweave.server.document_store import State, StoredDocument
 from termweave.server.documentation import body, fields, problems, text, upload_body
-from termweave.server.documents import Document, State
 from termweave.server.problems import Problem, bad_request
-from termweave.server.service import service_of
+from termweave.server.service import Service, service_of
 
 router = APIRouter(tags=["DeepL-compatible"])
 
@@ -51,7 +50,7 @@ class DeepLDocumentStatus(BaseModel):
 async def upload(request: Request) -> DeepLDocument:
     """Have a document translated: text, a table, Markdown, HTML, .po or XLIFF."""
     service = service_of(request)
-    caller = service.caller(request)
+    caller = await service.identify(request)
     given, name, content = await read_upload(request)
     refuse_what_is_not_done(given)
     name = given.text("filename", name)
@@ -70,8 +69,8 @@ async def upload(request: Request) -> DeepLDocument:
     terms = await asyncio.to_thread(service.terms, glossaries_of(given), source, target)
     lines = await service.lines(caller, settings, terms, is_patient=True)
     options = Options(source, target)
-    own = await asyncio.to_thread(service.documents.accept, name, content, caller.id, options, lines)
-    return DeepLDocument(document_id=own.id, document_key=own.secret)
+    work = await asyncio.to_thread(service.documents.accept, name, content, caller.id, options, lines)
+    return DeepLDocument(document_id=work.id, document_key=work.secret)
 
 
 @router.post(
@@ -84,8 +83,8 @@ async def status(request: Request, document_id: str) -> DeepLDocumentStatus:
         document_id=own.id,
         status=own.state,
         seconds_remaining=own.seconds_left,
-        progress=1.0 if own.state == "done" else round(own.done, 3),
-        billed_characters=own.lines.characters if own.state == "done" else None,
+        progress=own.progress,
+        billed_characters=own.characters if own.state == "done" else None,
         error_message=own.problem.sentence if own.problem else None,
     )
 
@@ -93,22 +92,22 @@ async def status(request: Request, document_id: str) -> DeepLDocumentStatus:
 @router.post(
     "/v2/document/{document_id}/result",
     openapi_extra=_KEY,
-    response_class=FileResponse,
+    response_class=Response,
     responses={200: {"content": {"application/octet-stream": {}}}, **problems(404)},
 )
-async def result(request: Request, document_id: str) -> FileResponse:
+async def result(request: Request, document_id: str) -> Response:
     """The translated document. It can be fetched again for an hour."""
-    return fetched(await _find(request, document_id))
+    return await fetched(service_of(request), await _find(request, document_id))
 
 
-async def _find(request: Request, document_id: str) -> Document:
+async def _find(request: Request, document_id: str) -> StoredDocument:
     service = service_of(request)
-    caller = service.caller(request)
+    caller = await service.identify(request)
     secret = (await read_fields(request)).text("document_key")
     return await asyncio.to_thread(service.documents.find, document_id, caller.id, secret)
 
 
-def fetched(own: Document) -> FileResponse:
+async def fetched(service: Service, own: StoredDocument) -> Response:
     """The translated document as an answer, or the problem there is with it."""
     if own.problem is not None:
         raise own.problem
@@ -118,4 +117,5 @@ def fetched(own: Document) -> FileResponse:
         "Content-Disposition": f"attachment; filename*=UTF-8''{quote(own.name, safe='', errors='replace')}",
         "X-Content-Type-Options": "nosniff",  # a page that was uploaded must not become one of this server's
     }
-    return FileResponse(own.output, media_type="application/octet-stream", headers=headers)
+    content = await asyncio.to_thread(service.documents.content, own)
+    return Response(content, media_type="application/octet-stream", headers=headers)

@@ -92,7 +92,7 @@ class DictionariesEntries(BaseModel):
 async def language_pairs(request: Request) -> LanguagePairs:
     """Between which languages there can be glossaries."""
     service = service_of(request)
-    service.caller(request)
+    await service.identify(request)
     pairs = [LanguagePair(source_lang=source, target_lang=target) for source, target in service.languages.pairs]
     return LanguagePairs(supported_languages=pairs)
 
@@ -240,7 +240,7 @@ async def delete_dictionary_v3(request: Request, glossary_id: str) -> None:
 
 async def _open(request: Request) -> tuple[Service, Fields]:
     service = service_of(request)
-    service.caller(request)
+    await service.identify(request)
     return service, await read_fields(request)
 
 

@@ -1,84 +1,108 @@
 """Documents: uploaded, translated in the background, and kept for a while until they are fetched.
 
-They lie in a temporary folder and are gone when the server stops, so whoever waits for one uploads it again.
+A document lies in a temporary folder of the server that works on it; the store is told how far it is, and gets the
+translation. If the server stops before, whoever waits for it uploads it again.
 """
 
 from __future__ import annotations
 
 import asyncio
-import hmac
 import secrets
 import shutil
 import tempfile
 import threading
 import time
+import uuid
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Literal, TypeVar
+from typing import TypeVar
 
 from termweave.documents import Options, output_beside, translate_file
 from termweave.documents.files import format_of
-from termweave.errors import TermweaveError
+from termweave.errors import StoreError, TermweaveError
+from termweave.server.document_store import DocumentStore, State, Step, StoredDocument
 from termweave.server.lines import LineTranslator, Stopped
 from termweave.server.observation import log_unforeseen
-from termweave.server.problems import Problem, bad_request, not_found
+from termweave.server.problems import Problem, bad_request
 from termweave.server.settings import Limits
 
-State = Literal["queued", "translating", "done", "error"]
 Result = TypeVar("Result")
 
 _AT_ONCE = 4  # documents that are translated side by side; the rest waits
 _TEXTS_AT_ONCE = 16  # texts with tags: short, and somebody waits for them
+_TOLD = 1.0  # seconds between two tellings of how far documents are
+_SWEPT = 60.0  # seconds between two sweeps of what was kept long enough
 
 
 @dataclass
-class Document:
-    """One document. Changed by the thread that translates it, read by requests."""
+class Work:
+    """A document this server translates. Changed by the thread that does so, read by requests."""
 
     id: str
     secret: str
     owner: str  # id of the key it was uploaded with
-    name: str  # of the translation, for the client
     source: Path
     output: Path
     options: Options
     lines: LineTranslator
     state: State = "queued"
     problem: Problem | None = None
-    done: float = 0.0  # share
+    progress: float = 0.0  # the share that is done
     started: float = 0.0
-    finished: float = 0.0
-    work: Future[None] = field(default_factory=Future)
+    finished: Future[None] = field(default_factory=Future)
 
     @property
-    def seconds_left(self) -> int | None:
+    def step(self) -> Step:
+        return Step(self.id, self.state, round(self.progress, 3), self._seconds_left)
+
+    @property
+    def _seconds_left(self) -> int | None:
         """A guess from what is done."""
-        if self.state != "translating" or not self.done:
+        if self.state != "translating" or not self.progress:
             return None
-        return max(1, round((time.monotonic() - self.started) * (1 - self.done) / self.done))
+        return max(1, round((time.monotonic() - self.started) * (1 - self.progress) / self.progress))
 
 
 class Documents:
-    def __init__(self, limits: Limits, count: Callable[[str, int], None]) -> None:
+    def __init__(self, store: DocumentStore, limits: Limits, count: Callable[[str, int], None]) -> None:
         """count: told whose characters were translated, and how many."""
+        self._store = store
         self._limits = limits
         self._count = count
+        self._server = uuid.uuid4().hex
         self._temporary = tempfile.TemporaryDirectory(prefix="termweave-documents-", ignore_cleanup_errors=True)
         self._folder = Path(self._temporary.name)
         self._threads = ThreadPoolExecutor(_AT_ONCE, "termweave-documents")
         self._text_threads = ThreadPoolExecutor(_TEXTS_AT_ONCE, "termweave-markup")
-        self._documents: dict[str, Document] = {}
+        self._works: dict[str, Work] = {}  # that are not finished
         self._running: set[LineTranslator] = set()
-        self._accepting = threading.Lock()
+        self._closing = threading.Event()
+        self._told = self._swept = time.monotonic()
 
     def close(self) -> None:
-        for lines in [*self._running, *(own.lines for own in self._documents.values())]:
+        """Gives up what is not finished, and says so."""
+        self._closing.set()
+        for lines in [*self._running, *(work.lines for work in self._works.values())]:
             lines.stop()
         for threads in (self._threads, self._text_threads):
             threads.shutdown(cancel_futures=True)
         self._temporary.cleanup()
+        if self._works:
+            with suppress(StoreError):  # then they are lost, which is noticed as well
+                self._store.give_up(self._server, _shutting_down())
+
+    def tell(self) -> None:
+        """Tell the store that this server is there, and how far it is; to be called again and again."""
+        now = time.monotonic()
+        if self._works and now - self._told >= _TOLD:
+            self._store.tell(self._server, [work.step for work in list(self._works.values()) if work.started])
+            self._told = now
+        if now - self._swept >= _SWEPT:
+            self._store.forget_old()
+            self._swept = now
 
     async def in_thread(self, lines: LineTranslator, work: Callable[[], Result]) -> Result:
         """Something that calls for lines; if nobody waits for it any more, it stops."""
@@ -91,8 +115,8 @@ class Documents:
         finally:
             self._running.discard(lines)
 
-    def accept(self, name: str, content: bytes, owner: str, options: Options, lines: LineTranslator) -> Document:
-        """Take a document on. Blocks: it is written to the disk."""
+    def accept(self, name: str, content: bytes, owner: str, options: Options, lines: LineTranslator) -> Work:
+        """Take a document on. Blocks: it is written to the disk and told to the store."""
         if len(content) > self._limits.document_bytes:
             raise Problem(413, "The document is too large", f"at most {self._limits.document_bytes:,} bytes are taken")
         if not content:
@@ -104,69 +128,73 @@ class Documents:
         folder = self._folder / identifier
         folder.mkdir()
         # The name is the client's; on the disk it would only ask for trouble.
-        translated = output_beside(Path(plain), options)
+        translated = output_beside(Path(plain), options).name.replace("\0", "")  # which cannot be stored
         source, output = folder / f"source{kind}", folder / f"output{kind}"
         source.write_bytes(content)
-        secret = secrets.token_hex(32).upper()
-        own = Document(identifier, secret, owner, translated.name, source, output, options, lines)
+        work = Work(identifier, secrets.token_hex(32).upper(), owner, source, output, options, lines)
         try:
-            with self._accepting:
-                self._make_room()
-                own.work = self._threads.submit(self._translate, own, plain)
-                self._documents[identifier] = own
-        except Problem:
-            self.remove(own)
+            self._store.add(identifier, work.secret, owner, translated, self._server)
+        except BaseException:
+            shutil.rmtree(folder, ignore_errors=True)
             raise
-        return own
+        self._works[identifier] = work
+        work.finished = self._threads.submit(self._translate, work, plain)
+        return work
 
-    def find(self, identifier: str, owner: str | None, secret: str) -> Document:
-        """secret: what the client was told at the upload. owner: whose it must be; None where the secret is enough."""
-        self._forget_old()
-        own = self._documents.get(identifier)
-        known = own is not None and hmac.compare_digest(secret.encode(), own.secret.encode())
-        if own is None or not known or owner not in (None, own.owner):
-            raise not_found("Document", "it was never there, or was kept long enough; upload it again")
-        return own
+    def find(self, identifier: str, owner: str | None, secret: str) -> StoredDocument:
+        """Of any server. Blocks, as do the two below."""
+        return self._store.find(identifier, owner, secret)
 
-    def remove(self, own: Document) -> None:
-        self._documents.pop(own.id, None)
-        own.lines.stop()
-        shutil.rmtree(own.source.parent, ignore_errors=True)
+    def content(self, own: StoredDocument) -> bytes:
+        return self._store.content(own.id)
 
-    def _translate(self, own: Document, name: str) -> None:
-        own.state, own.started = "translating", time.monotonic()
+    def remove(self, work: Work) -> None:
+        work.lines.stop()
+        self._store.remove(work.id)
 
+    def _translate(self, work: Work, name: str) -> None:
+        try:
+            outcome = self._outcome(work, name)
+            if isinstance(outcome, Problem):
+                work.problem = outcome
+            self._count(work.owner, work.lines.characters)
+            self._finish(work, outcome)
+        finally:
+            shutil.rmtree(work.source.parent, ignore_errors=True)
+
+    def _outcome(self, work: Work, name: str) -> bytes | Problem:
         def progress(done: int, total: int) -> None:
-            own.done = min(done / max(total, 1), 1.0)
+            work.progress = min(done / max(total, 1), 1.0)
 
         try:
-            translate_file(own.source, own.output, own.lines, own.options, progress=progress)
-            own.state = "done"
+            work.state, work.started = "translating", time.monotonic()
+            with suppress(StoreError):  # the next telling does as well
+                self._store.tell(self._server, [work.step])
+            translate_file(work.source, work.output, work.lines, work.options, progress=progress)
+            return work.output.read_bytes()
         except Problem as problem:
-            own.problem = problem
+            return problem
         except Stopped:
-            own.problem = Problem(503, "The server is shutting down", "Upload the document again.", 5)
+            return _shutting_down()
         except TermweaveError as error:
-            own.problem = bad_request("The document cannot be translated", str(error).replace(str(own.source), name))
+            return bad_request("The document cannot be translated", str(error).replace(str(work.source), name))
         except Exception as error:
-            log_unforeseen(error, own.id)
-            own.problem = Problem(500, "Internal error", f"The log of the server has more under {own.id}.")
-        if own.problem is not None:
-            own.state = "error"
-        own.finished = time.monotonic()
-        self._count(own.owner, own.lines.characters)
+            log_unforeseen(error, work.id)
+            return Problem(500, "Internal error", f"The log of the server has more under {work.id}.")
 
-    def _make_room(self) -> None:
-        self._forget_old()
-        if len(self._documents) < self._limits.documents:
-            return
-        finished = sorted((own for own in self._documents.values() if own.finished), key=lambda own: own.finished)
-        if not finished:
-            raise Problem(503, "Too many documents are waiting", "Try again later.", 30)
-        self.remove(finished[0])
+    def _finish(self, work: Work, outcome: bytes | Problem) -> None:
+        """Hand it to the store; if that is not available, again and again: the work is done and must not be lost."""
+        while True:
+            try:
+                self._store.finish(work.id, work.lines.characters, outcome)
+                self._works.pop(work.id, None)
+                return
+            except StoreError as error:
+                log_unforeseen(error, work.id)
+            if self._closing.wait(_TOLD):
+                work.problem = _shutting_down()
+                return
 
-    def _forget_old(self) -> None:
-        now = time.monotonic()
-        for own in list(self._documents.values()):
-            if own.finished and now - own.finished > self._limits.document_seconds:
-                self.remove(own)
+
+def _shutting_down() -> Problem:
+    return Problem(503, "The server is shutting down", "Upload the document again.", 5)

@@ -1,17 +1,17 @@
-"""API keys, of which only hashes are kept, and how many characters each has had translated."""
+"""API keys, of which only hashes are kept, and what each has used: characters, and requests of the last minute."""
 
 from __future__ import annotations
 
 import hashlib
 import secrets
-import sqlite3
 import threading
 from collections import Counter
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
 from termweave.errors import ConfigError
-from termweave.server.database import Database
+from termweave.server.database import Connection, Database
 
 PREFIX = "tw-"  # lets people and secret scanners tell such a key
 _COLUMNS = "id, name, created, revoked, character_limit"
@@ -75,7 +75,10 @@ class KeyStore:
 
 
 class Usage:
-    """Characters by key and month. Kept in memory and written now and then: counting must not wait for the disk."""
+    """Characters by key and month. Kept in memory and written now and then: counting must not wait for the store.
+
+    What other servers of the same store have not yet written is not in the total.
+    """
 
     def __init__(self, database: Database) -> None:
         self._database = database
@@ -115,11 +118,37 @@ class Usage:
                 _add(connection, key, month, characters)
 
 
-def _add(connection: sqlite3.Connection, key: str, month: str, characters: int) -> None:
+def _add(connection: Connection, key: str, month: str, characters: int) -> None:
     connection.execute(
-        "INSERT INTO usage VALUES (?, ?, ?) ON CONFLICT DO UPDATE SET characters = characters + excluded.characters",
+        "INSERT INTO usage VALUES (?, ?, ?) "
+        "ON CONFLICT (key, month) DO UPDATE SET characters = usage.characters + excluded.characters",
         (key, month, characters),
     )
+
+
+class PaceStore:
+    """How many requests each key has saved up, at all servers together."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    def spend(self, spent: Mapping[str, int], per_minute: int) -> dict[str, float]:
+        """Take off what each key has spent at one server; returns what is left of all."""
+        with self._database.writing() as connection:
+            return {key: _spend(connection, key, count, per_minute) for key, count in spent.items()}
+
+
+def _spend(connection: Connection, key: str, count: int, per_minute: int) -> float:
+    """Less than nothing, if several servers let requests pass before they knew of each other's."""
+    row = connection.execute("SELECT saved, epoch() - at FROM paces WHERE key = ?", (key,)).fetchone()
+    saved, seconds = row or (float(per_minute), 0)
+    left = min(saved + seconds * per_minute / 60, float(per_minute)) - count
+    connection.execute(
+        "INSERT INTO paces VALUES (?, ?, epoch()) "
+        "ON CONFLICT (key) DO UPDATE SET saved = excluded.saved, at = excluded.at",
+        (key, left),
+    )
+    return left
 
 
 def _hash(secret: str) -> bytes:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
-from fastapi import APIRouter, Request
-from fastapi.responses import FileResponse, JSONResponse
+from fastapi import APIRouter, Request, Response
+from fastapi.responses import JSONResponse
 from pydantic import BaseModel, Field
 
 from termweave.documents import Options
@@ -90,7 +90,7 @@ async def translate(request: Request) -> LibreTranslation:
     """Translate a text or a list of texts."""
     service = service_of(request)
     given = await read_fields(request)
-    caller = service.caller(request, given.text("api_key", ""))
+    caller = await service.identify(request, given.text("api_key", ""))
     wanted, several = _texts(given)
     markup = Markup("html") if _format(given) == "html" else None
     target = _known(service.languages, given.text("target"), "target")
@@ -125,32 +125,33 @@ async def translate_file(request: Request) -> TranslatedFile:
     """Translate a file: text, a table, Markdown, HTML, .po or XLIFF. The answer comes when it is done."""
     service = service_of(request)
     given, name, content = await read_upload(request)
-    caller = service.caller(request, given.text("api_key", ""))
+    caller = await service.identify(request, given.text("api_key", ""))
     target = _known(service.languages, given.text("target"), "target")
     sample = content.decode("utf-8", errors="replace")[:5000]
     [(source, _)] = await _detected(service.languages, given.text("source"), [sample], target)
     settings = SearchSettings(service.languages.direction(source, target))
     terms = await asyncio.to_thread(service.terms, (), source, target)
     lines = await service.lines(caller, settings, terms, is_patient=True)
-    own = await asyncio.to_thread(service.documents.accept, name, content, caller.id, Options(source, target), lines)
-    await service.finished(request, own)
-    if own.problem is not None:
-        service.documents.remove(own)
-        raise own.problem
-    return TranslatedFile(translatedFileUrl=f"{request.base_url}{_FILES[1:]}{own.id}.{own.secret}")
+    work = await asyncio.to_thread(service.documents.accept, name, content, caller.id, Options(source, target), lines)
+    await service.finished(request, work)
+    if work.problem is not None:
+        await asyncio.to_thread(service.documents.remove, work)
+        raise work.problem
+    return TranslatedFile(translatedFileUrl=f"{request.base_url}{_FILES[1:]}{work.id}.{work.secret}")
 
 
 @router.get(
     _FILES + "{name}",
-    response_class=FileResponse,
+    response_class=Response,
     responses={200: {"content": {"application/octet-stream": {}}}, **problems(404, model=ErrorBody)},
 )
-async def download_file(request: Request, name: str) -> FileResponse:
+async def download_file(request: Request, name: str) -> Response:
     """A translated file. Its address is a secret, so it needs no key."""
-    if not service_of(request).keys.required:
-        service_of(request).caller(request)
+    service = service_of(request)
+    if not await asyncio.to_thread(lambda: service.keys.required):
+        await service.identify(request)
     identifier, _, secret = name.partition(".")
-    return fetched(await asyncio.to_thread(service_of(request).documents.find, identifier, None, secret))
+    return await fetched(service, await asyncio.to_thread(service.documents.find, identifier, None, secret))
 
 
 @router.get("/languages", responses=problems(model=ErrorBody))
@@ -158,7 +159,7 @@ async def languages(request: Request) -> list[LibreLanguage]:
     """The languages that can be translated from, each with those it can be translated into."""
     known = service_of(request).languages
     given = await read_fields(request)
-    service_of(request).caller(request, given.text("api_key", ""))
+    await service_of(request).identify(request, given.text("api_key", ""))
     return [LibreLanguage(code=code, name=name_of(code), targets=known.targets_of(code)) for code in known.sources]
 
 
@@ -170,7 +171,7 @@ async def languages(request: Request) -> list[LibreLanguage]:
 async def detect_language(request: Request) -> list[DetectedLanguage]:
     """What language a text is probably in, the likeliest first."""
     given = await read_fields(request)
-    service_of(request).caller(request, given.text("api_key", ""))
+    await service_of(request).identify(request, given.text("api_key", ""))
     found = await asyncio.to_thread(detect, given.text("q"))
     likely = [own for own in found if own[1] >= _LIKELY] or found[:1]
     return [DetectedLanguage(language=language, confidence=round(100 * share, 1)) for language, share in likely]

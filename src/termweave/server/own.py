@@ -98,7 +98,7 @@ class TranslateAnswer(BaseModel):
 async def translate(request: Request) -> TranslateAnswer:
     """Translate texts with terms, and tell what became of each of them."""
     service = service_of(request)
-    caller = service.caller(request)
+    caller = await service.identify(request)
     given = parse(TranslateBody, await read_body(request))
     _check_limits(given, service)
     target = service.languages.target(given.target)

@@ -40,7 +40,7 @@ class Terms(RootModel[list[Term]]):
 async def upload(request: Request) -> DeepLDocument:
     """Have a document translated with terms. Ask for it at /v2/document/{document_id}."""
     service = service_of(request)
-    caller = service.caller(request)
+    caller = await service.identify(request)
     given, name, content = await read_upload(request)
     source, target = service.languages.pair(given.text("source"), given.text("target"))
     entries = [entry_of(term) for term in parse(Terms, given.text("terms", "[]").encode()).root]
@@ -49,5 +49,5 @@ async def upload(request: Request) -> DeepLDocument:
     terms = await asyncio.to_thread(service.terms, given.texts("glossaries"), source, target, entries)
     lines = await service.lines(caller, SearchSettings(f"{source}-{target}"), terms, is_patient=True)
     options = Options(source, target)
-    own = await asyncio.to_thread(service.documents.accept, name, content, caller.id, options, lines)
-    return DeepLDocument(document_id=own.id, document_key=own.secret)
+    work = await asyncio.to_thread(service.documents.accept, name, content, caller.id, options, lines)
+    return DeepLDocument(document_id=work.id, document_key=work.secret)

@@ -116,7 +116,7 @@ async def replace(request: Request, response: Response, glossary_id: str) -> Upl
 async def lint(request: Request) -> LintAnswer:
     """What is probably wrong with a glossary file, line by line. Nothing is stored."""
     service = service_of(request)
-    service.caller(request)
+    await service.identify(request)
     given = query_fields(request)
     source, target = service.languages.pair(given.text("source"), given.text("target"))
     body, kind = await read_body(request), _format(request, given)
@@ -131,7 +131,7 @@ async def lint(request: Request) -> LintAnswer:
 async def terms(request: Request) -> TermsAnswer:
     """The terms of a glossary file, and what is probably wrong with them. Nothing is stored."""
     service = service_of(request)
-    service.caller(request)
+    await service.identify(request)
     given = query_fields(request)
     source, target = service.languages.pair(given.text("source"), given.text("target"))
     body, kind = await read_body(request), _format(request, given)
@@ -166,7 +166,7 @@ async def terms(request: Request) -> TermsAnswer:
 async def convert(request: Request) -> Response:
     """A glossary file in another format. Nothing is stored."""
     service = service_of(request)
-    service.caller(request)
+    await service.identify(request)
     given = query_fields(request)
     source, target = service.languages.pair(given.text("source"), given.text("target"))
     body, kind, wanted = await read_body(request), _format(request, given), _wanted_format(given, "to")
@@ -178,7 +178,7 @@ async def convert(request: Request) -> Response:
 async def list_glossaries(request: Request) -> GlossariesV3:
     """All glossaries; those made by DeepL's interface are the same ones."""
     service = service_of(request)
-    service.caller(request)
+    await service.identify(request)
     return GlossariesV3(glossaries=[as_v3(own) for own in await asyncio.to_thread(service.glossaries.list)])
 
 
@@ -191,7 +191,7 @@ async def list_glossaries(request: Request) -> GlossariesV3:
 async def export(request: Request, glossary_id: str) -> Response:
     """The entries of one pair of languages as a file, with all that belongs to them."""
     service = service_of(request)
-    service.caller(request)
+    await service.identify(request)
     given = query_fields(request)
     source, target = service.languages.pair(given.text("source"), given.text("target"))
     kind = _wanted_format(given, "format", "tsv")
@@ -211,7 +211,7 @@ async def export(request: Request, glossary_id: str) -> Response:
 async def delete(request: Request, glossary_id: str) -> None:
     """Delete a glossary for good."""
     service = service_of(request)
-    service.caller(request)
+    await service.identify(request)
     await asyncio.to_thread(service.glossaries.delete, glossary_id)
 
 
@@ -220,7 +220,7 @@ async def _store_file(
 ) -> UploadAnswer:
     """Read the glossary of a body, have it stored, and tell what is probably wrong with it."""
     service = service_of(request)
-    service.caller(request)
+    await service.identify(request)
     given = query_fields(request)
     source, target = service.languages.pair(given.text("source"), given.text("target"))
     body, kind = await read_body(request), _format(request, given)

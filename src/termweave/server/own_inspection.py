@@ -51,7 +51,7 @@ class InspectAnswer(BaseModel):
 async def inspect(request: Request) -> InspectAnswer:
     """Where the model looks while it produces a translation: at the sentence and at the terms."""
     service = service_of(request)
-    service.caller(request)
+    await service.identify(request)
     given = parse(InspectBody, await read_body(request))
     source, target = service.languages.pair(given.source, given.target)
     constraints = [Constraint(term.source, term.target) for term in given.terms]

@@ -22,7 +22,7 @@ _BACKLOG = 512
 
 
 def serve(
-    model: Path | None, store: Path, host: str, port: int, device: str, precision: str, settings: Settings
+    model: Path | None, store: str | Path, host: str, port: int, device: str, precision: str, settings: Settings
 ) -> None:
     """Serve until told to stop; what was accepted by then is still answered."""
     require_keys(host, store)
@@ -49,16 +49,15 @@ def serve(
     uvicorn.Server(configuration).run(sockets=[listening])
 
 
-def require_keys(host: str, store: Path) -> None:
+def require_keys(host: str, store: str | Path) -> None:
     """An address others can reach needs keys: without, everybody could translate and change glossaries."""
-    if is_loopback(host):
-        return
-    database = Database(store)
+    database = Database(store)  # an address that is wrong is told before the model is loaded
     try:
-        if not KeyStore(database).required:
+        if not is_loopback(host) and not KeyStore(database).required:
             raise ConfigError(
-                f"--host {host} can be reached from other machines, but {store} has no API keys; make one first with "
-                f"`termweave keys create NAME --store {store}`, or serve this machine only with --host 127.0.0.1"
+                f"--host {host} can be reached from other machines, but {database.name} has no API keys; make one "
+                f"first with `termweave keys create NAME --store {database.name}`, or serve this machine only with "
+                "--host 127.0.0.1"
             )
     finally:
         database.close()

@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections import OrderedDict
-from collections.abc import AsyncIterator, Awaitable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import TypeVar, cast
@@ -18,8 +19,9 @@ from termweave.server.access import Access, Caller
 from termweave.server.backend import Backend, SearchSettings
 from termweave.server.batching import Batcher
 from termweave.server.database import Database
-from termweave.server.documents import Document, Documents
-from termweave.server.keys import KeyStore, Usage
+from termweave.server.document_store import DocumentStore
+from termweave.server.documents import Documents, Work
+from termweave.server.keys import KeyStore, PaceStore, Usage
 from termweave.server.languages import Languages
 from termweave.server.lines import LineTranslator
 from termweave.server.markup import Markup
@@ -32,26 +34,29 @@ from termweave.server.translating import TextTranslator, Translated, Wanted
 
 UNLIMITED = 1_000_000_000_000  # characters a month; what DeepL tells customers without a limit
 _REMEMBERED_GLOSSARIES = 32
-_WATCHED = 0.5  # seconds between two writings of what was counted
+_LOOKED_UP_AT_ONCE = 4  # keys
+_WATCHED = 0.5  # seconds between two tellings of what was counted
 
 Result = TypeVar("Result")
 
 
 class Service:
-    def __init__(self, backend: Backend, store: Path, settings: Settings) -> None:
+    def __init__(self, backend: Backend, store: str | Path, settings: Settings) -> None:
         self.limits = settings.limits
         self.metrics = Metrics()
         self.languages = Languages(backend.directions)
         self.batcher = Batcher(backend, settings.gathering, self.metrics.count_batch)
         self.metrics.watch(self.batcher)
-        self.documents = Documents(settings.limits, self._count)
         self.backend = backend
         self.texts = TextTranslator(backend, self.batcher, settings.limits.sentences)
-        self._databases = (Database(store), Database(store))
+        # Keys are looked up with every request, and must not wait for a large glossary or document to be read.
+        self._databases = (Database(store), Database(store), Database(store))
+        self._looking_up = ThreadPoolExecutor(_LOOKED_UP_AT_ONCE, "termweave-keys")
         self.glossaries = GlossaryStore(self._databases[0], settings.limits)
-        # Keys are looked up with every request, and must not wait for a large glossary to be read.
         self.keys = KeyStore(self._databases[1])
         self.usage = Usage(self._databases[1])
+        self._paces = PaceStore(self._databases[1])
+        self.documents = Documents(DocumentStore(self._databases[2], settings.limits), settings.limits, self._count)
         self.access = Access(self.keys, settings.limits.requests_per_minute)
         self._terminologies: OrderedDict[str, Terminology] = OrderedDict()
         self._terminologies_lock = threading.Lock()
@@ -60,33 +65,41 @@ class Service:
     async def running(self) -> AsyncIterator[None]:
         """Decoding starts before the block, and finishes what was accepted after it."""
         self.batcher.start()
-        counting = asyncio.create_task(self._write_usage())
+        telling = asyncio.create_task(self._tell_the_store())
         try:
             yield
         finally:
             await asyncio.to_thread(self.documents.close)
             await asyncio.to_thread(self.batcher.close)
-            counting.cancel()
-            await asyncio.to_thread(self._flush_usage)
+            telling.cancel()
+            await asyncio.to_thread(self._safely, self.usage.flush, "usage")
+            self._looking_up.shutdown()
             for database in self._databases:
                 database.close()
 
-    async def _write_usage(self) -> None:
+    async def _tell_the_store(self) -> None:
         while True:
             await asyncio.sleep(_WATCHED)
-            await asyncio.to_thread(self._flush_usage)
+            await asyncio.to_thread(self._safely, self.usage.flush, "usage")
+            await asyncio.to_thread(self._safely, self._share_pace, "pace")
+            await asyncio.to_thread(self._safely, self.documents.tell, "documents")
 
-    def _flush_usage(self) -> None:
+    def _share_pace(self) -> None:
+        self.access.pace.share(self._paces)
+
+    def _safely(self, work: Callable[[], None], what: str) -> None:
+        """If the store does not work, what was to be told stays in memory, and is told when it works again."""
         try:
-            self.usage.flush()
-        except Exception as error:  # it stays counted in memory, and is written when the store works again
-            log_unforeseen(error, "usage")
+            work()
+        except Exception as error:
+            log_unforeseen(error, what)
 
     # For the routes
 
-    def caller(self, request: Request, given: str | None = None) -> Caller:
-        """Who asks, or a problem."""
-        caller = self.access.identify(request, given)
+    async def identify(self, request: Request, given: str | None = None) -> Caller:
+        """Who asks, or a problem. given: a key that came in the body instead of the header."""
+        loop = asyncio.get_running_loop()
+        caller = await loop.run_in_executor(self._looking_up, self.access.identify, request, given)
         request.state.key = caller.id
         return caller
 
@@ -161,12 +174,12 @@ class Service:
             self.backend, self.batcher, settings, terms, loop, is_patient=is_patient, may_go_on=may_go_on
         )
 
-    async def finished(self, request: Request, document: Document) -> None:
+    async def finished(self, request: Request, work: Work) -> None:
         """Wait for a document; if the client leaves, it is given up."""
         try:
-            await self._while_connected(request, asyncio.wrap_future(document.work))
+            await self._while_connected(request, asyncio.wrap_future(work.finished))
         except ClientDisconnect:
-            self.documents.remove(document)
+            await asyncio.to_thread(self.documents.remove, work)
             raise
 
     async def _check(self, request: Request, caller: Caller, texts: Sequence[str]) -> None:

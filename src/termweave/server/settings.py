@@ -14,8 +14,9 @@ class Limits:
     body_bytes: int = MEBIBYTE  # of a request to translate
     glossary_bytes: int = 10 * MEBIBYTE  # of a request that brings a glossary, and of a glossary that is stored
     document_bytes: int = 10 * MEBIBYTE
-    documents: int = 100  # that wait, are translated, or wait to be fetched
+    documents: int = 100  # that wait, are translated, or wait to be fetched; of all servers of a store together
     document_seconds: int = 3600  # that a translated document is kept
+    document_silence: int = 30  # seconds after which a server that works on documents is taken for gone
     texts: int = 1000  # in one request
     sentences: int = 20_000  # of all its texts
     glossaries: int = 1000  # in the store

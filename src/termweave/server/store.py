@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import sqlite3
 import uuid
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
 from termweave.constraints.glossary import GlossaryEntry
-from termweave.server.database import Database
+from termweave.server.database import Connection, Database
 from termweave.server.entries import pack, unpack
 from termweave.server.problems import Problem, bad_request, not_found
 from termweave.server.settings import Limits
@@ -137,16 +136,19 @@ class GlossaryStore:
     def _check_name(self, name: str) -> None:
         if not name.strip():
             raise bad_request("Value for 'name' is empty", "give the glossary a name")
+        if "\0" in name:
+            raise bad_request("Value for 'name' is not valid", "it holds the character U+0000, which cannot be stored")
         if len(name) > self._limits.glossary_name:
             raise bad_request("Value for 'name' is too long", f"use at most {self._limits.glossary_name} characters")
 
-    def _put(self, connection: sqlite3.Connection, identifier: str, dictionary: Dictionary) -> None:
+    def _put(self, connection: Connection, identifier: str, dictionary: Dictionary) -> None:
         packed = pack(dictionary.entries)
         size, most = len(packed.encode("utf-8")), self._limits.glossary_bytes
         if size > most:
             raise Problem(413, "The glossary is too large", f"it has {size:,} bytes, {most:,} are allowed; split it")
         connection.execute(
-            "INSERT OR REPLACE INTO dictionaries VALUES (?, ?, ?, ?, ?, ?)",
+            "INSERT INTO dictionaries VALUES (?, ?, ?, ?, ?, ?) ON CONFLICT (glossary, source, target) "
+            "DO UPDATE SET entries = excluded.entries, count = excluded.count, version = excluded.version",
             (
                 identifier,
                 dictionary.source,
@@ -158,8 +160,10 @@ class GlossaryStore:
         )
 
 
-def _load(connection: sqlite3.Connection, identifier: str) -> StoredGlossary:
-    row = connection.execute("SELECT id, name, created FROM glossaries WHERE id = ?", (identifier,)).fetchone()
+def _load(connection: Connection, identifier: str) -> StoredGlossary:
+    row = None
+    if "\0" not in identifier:  # PostgreSQL has no such text
+        row = connection.execute("SELECT id, name, created FROM glossaries WHERE id = ?", (identifier,)).fetchone()
     if row is None:
         raise not_found("Glossary", "there is none with this id")
     summaries = connection.execute(
@@ -170,7 +174,7 @@ def _load(connection: sqlite3.Connection, identifier: str) -> StoredGlossary:
     return StoredGlossary(identifier, name, created, tuple(DictionarySummary(*summary) for summary in summaries))
 
 
-def _entries(connection: sqlite3.Connection, identifier: str, source: str, target: str) -> tuple[GlossaryEntry, ...]:
+def _entries(connection: Connection, identifier: str, source: str, target: str) -> tuple[GlossaryEntry, ...]:
     row = connection.execute(
         "SELECT entries FROM dictionaries WHERE glossary = ? AND source = ? AND target = ?",
         (identifier, source, target),

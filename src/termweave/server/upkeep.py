@@ -19,5 +19,5 @@ router = APIRouter(tags=["Upkeep"])
 async def metrics(request: Request) -> Response:
     """Figures for Prometheus. A server with keys wants one here too: `Authorization: Bearer …`."""
     service = service_of(request)
-    service.caller(request)
+    await service.identify(request)
     return Response(generate_latest(service.metrics.registry), media_type=CONTENT_TYPE_LATEST)
