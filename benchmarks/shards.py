@@ -1,0 +1,230 @@
+"""`termweave translate --shards`: sentences a second by the plain command, by processes, and by a local Ray.
+
+    python benchmarks/shards.py                 # measures, writes docs/results/shards.json and shards.md
+    python benchmarks/shards.py --tiny --folder build/shards   # does it run?
+
+Generated text, a small model with random weights (its outputs are as long as they may be). All systems run as commands
+of their own, round after round; outputs must be the same to the byte. Starting takes its time, so each system also
+translates a single sentence: the speed is that of the rest. At the end a run is killed in the middle and gone on with.
+"""
+
+from __future__ import annotations
+
+import argparse
+import hashlib
+import importlib.metadata
+import itertools
+import os
+import platform
+import re
+import shutil
+import statistics
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from termweave.config import ModelConfig
+from termweave.data.parallel import worker_count
+from termweave.experiments.toy import generate
+from termweave.model.checkpoint import save_checkpoint
+from termweave.model.transformer import Transformer
+from termweave.shards.formats import TextLines
+from termweave.storage import write_json, write_text
+from termweave.text.subwords import Subwords
+from termweave.text.words import join_tokens
+
+# One thread a process, so that two processes are compared with one and not with two threads of one.
+ENVIRONMENT = os.environ | {"OMP_NUM_THREADS": "1"}
+SHARDS = 3  # the first as long as all others together
+SYSTEMS: dict[str, tuple[str, ...]] = {
+    "plain command": ("--lines",),
+    "1 process": ("--shards", "--workers", "1"),
+    "2 processes": ("--shards", "--workers", "2"),
+    "Ray, 2 workers": ("--shards", "--workers", "2", "--engine", "ray"),
+}
+SCANNED = 1_000_000  # lines, to see how long cutting a corpus into chunks takes
+
+
+def make_material(folder: Path, sentences: int, size: int) -> None:
+    """A model, a corpus in shards, the same in one file, and a file of one sentence."""
+    texts = [join_tokens(pair.source, "de")[0] for pair in generate(sentences, seed=1)]
+    half, rest = texts[: sentences // 2], texts[sentences // 2 :]
+    parts = [half, *(rest[number :: SHARDS - 1] for number in range(SHARDS - 1))]
+    for number, part in enumerate(parts):
+        write_text(folder / "corpus" / f"part{number}.de", "".join(text + "\n" for text in part))
+    write_text(folder / "all.de", "".join(text + "\n" for part in parts for text in part))
+    write_text(folder / "one.de", texts[0] + "\n")
+    subwords = Subwords.train(texts, folder / "tokenizer.model", size=800)
+    config = ModelConfig(dimension=size, heads=4, encoder_layers=3, decoder_layers=3, feed_forward=4 * size, dropout=0)
+    torch.manual_seed(1)
+    weights = Transformer(config, subwords.size, subwords.pad).state_dict()
+    save_checkpoint(folder / "model", weights, config, ["de-en"], folder / "tokenizer.model")
+
+
+def command(folder: Path, system: str, what: str, output: Path, chunk_lines: int) -> list[str]:
+    """what: all, or one sentence."""
+    options = SYSTEMS[system]
+    if "--shards" in options:
+        options = (*options, "--chunk-lines", str(chunk_lines))
+        source = folder / ("corpus" if what == "all" else "one.de")
+    else:
+        source = folder / f"{what}.de"
+    arguments = ("--output", str(output), "--model", str(folder / "model"), "--device", "cpu")
+    return [sys.executable, "-m", "termweave", "translate", str(source), *arguments, *options]
+
+
+def timed(arguments: list[str]) -> float:
+    start = time.perf_counter()
+    done = subprocess.run(arguments, capture_output=True, text=True, check=False, env=ENVIRONMENT)
+    if done.returncode:
+        raise SystemExit(f"{' '.join(arguments)} failed:\n{done.stderr}")
+    return time.perf_counter() - start
+
+
+def digest(output: Path) -> str:
+    """Of all shards in order, or of the one file."""
+    files = sorted(output.glob("*.de")) if output.is_dir() else [output]
+    return hashlib.sha256(b"".join(path.read_bytes() for path in files)).hexdigest()
+
+
+def measure(folder: Path, options: argparse.Namespace) -> list[dict[str, Any]]:
+    rows: dict[str, dict[str, Any]] = {
+        name: {"system": name, "start": [], "whole": [], "digests": set()} for name in SYSTEMS
+    }
+    for _, (name, row) in itertools.product(range(options.rounds), rows.items()):
+        for what, seconds in (("one", row["start"]), ("all", row["whole"])):
+            output = folder / "output" / name.replace(" ", "-").replace(",", "") / what
+            shutil.rmtree(output.parent, ignore_errors=True)
+            seconds.append(timed(command(folder, name, what, output, options.chunk_lines)))
+        row["digests"].add(digest(output))
+        print(f"{name}: {seconds[-1]:.1f} s, of which starting {row['start'][-1]:.1f} s", flush=True)
+    for row in rows.values():
+        pairs = zip(row["start"], row["whole"], strict=True)
+        row["speeds"] = [(options.sentences - 1) / (whole - start) for start, whole in pairs]
+        row["digests"] = sorted(row["digests"])
+    return list(rows.values())
+
+
+def kill_and_go_on(folder: Path, options: argparse.Namespace, expected: str) -> dict[str, Any]:
+    """SIGKILL once a third of the chunks is done, then the same command again."""
+    output = folder / "output" / "killed"
+    shutil.rmtree(output, ignore_errors=True)
+    arguments = command(folder, "2 processes", "all", output, options.chunk_lines)
+    sizes = [sum(1 for _ in path.open()) for path in sorted((folder / "corpus").iterdir())]
+    chunks = sum(-(-size // options.chunk_lines) for size in sizes)
+    with subprocess.Popen(arguments, stderr=subprocess.DEVNULL, env=ENVIRONMENT) as running:
+        while len(list((output / ".shards").glob("*/0*.json"))) < chunks // 3:
+            if running.poll() is not None:
+                raise SystemExit("it ended before it could be killed; give more --sentences")
+            time.sleep(0.01)
+        running.kill()
+    time.sleep(1)  # its workers end with it; a chunk that was being written may still appear
+    kept = len(list((output / ".shards").glob("*/0*.json")))
+    done = subprocess.run(arguments, capture_output=True, text=True, check=True, env=ENVIRONMENT)
+    resumed = re.search(r"([\d,]+) sentences from runs before", done.stderr)
+    return {
+        "chunks": chunks,
+        "kept": kept,
+        "sentences_from_before": int(resumed[1].replace(",", "")) if resumed else 0,
+        "same_output": digest(output) == expected,
+    }
+
+
+def scan(folder: Path) -> float:
+    """Lines a second that are checked and cut into chunks before a job starts."""
+    path = folder / "scanned.de"
+    lines = (folder / "all.de").read_bytes().splitlines(keepends=True)
+    path.write_bytes(b"".join(itertools.islice(itertools.cycle(lines), SCANNED)))
+    start = time.perf_counter()
+    assert sum(piece.rows for piece in TextLines(path, pairs=False).pieces(1000)) == SCANNED
+    seconds = time.perf_counter() - start
+    path.unlink()
+    return SCANNED / seconds
+
+
+def page(report: dict[str, Any]) -> str:
+    rows = []
+    for row in report["systems"]:
+        speeds, starts = row["speeds"], row["start"]
+        spread = f"{statistics.median(speeds):.1f} ({min(speeds):.1f}–{max(speeds):.1f})"
+        whole = report["sentences"] / statistics.median(row["whole"])
+        rows.append(f"| {row['system']} | {spread} | {statistics.median(starts):.1f} | {whole:.1f} |")
+    killed, digests = report["killed"], {name for row in report["systems"] for name in row["digests"]}
+    lines = [
+        "# Shards",
+        "",
+        "Rendered by `python benchmarks/shards.py` with the JSON file beside this page; do not edit.",
+        "",
+        f"{report['sentences']:,} generated sentences in {SHARDS} shards, chunks of {report['chunk_lines']}; model of "
+        f"{report['dimension']} dimensions, 3 + 3 layers, random weights, beam 4, float32, one thread a process; {report['rounds']} rounds, "
+        f"interleaved: medians and ranges. {report['cores']} cores ({report['processor']}), with other work beside it: "
+        f"load {report['load'][0]:.1f} at the start, {report['load'][1]:.1f} at the end. {report['versions']}.",
+        "",
+        "| system | sentences/s once started | seconds to start | sentences/s, start included |",
+        "|---|---|---|---|",
+        *rows,
+        "",
+        f"Outputs: {'the same to the byte for all' if len(digests) == 1 else 'NOT the same'}. "
+        f"Killed (SIGKILL) in the middle: {killed['kept']} of {killed['chunks']} chunks were kept, the next run took "
+        f"over {killed['sentences_from_before']:,} sentences, and its output was "
+        f"{'the same' if killed['same_output'] else 'NOT the same'}. Before a job starts, its text is checked and cut "
+        f"into chunks: {report['lines_scanned_a_second']:,.0f} lines a second.",
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def main() -> None:
+    options = parse_options()
+    before = os.getloadavg()[0]
+    make_material(options.folder, options.sentences, options.dimension)
+    systems = measure(options.folder, options)
+    report = {
+        "arguments": sys.argv[1:],
+        "sentences": options.sentences,
+        "chunk_lines": options.chunk_lines,
+        "dimension": options.dimension,
+        "rounds": options.rounds,
+        "cores": worker_count(0),
+        "processor": processor(),
+        "versions": ", ".join(f"{name} {importlib.metadata.version(name)}" for name in ("torch", "ray")),
+        "systems": systems,
+        "killed": kill_and_go_on(options.folder, options, systems[-1]["digests"][0]),
+        "lines_scanned_a_second": scan(options.folder),
+        "load": [before, os.getloadavg()[0]],
+    }
+    print(page(report))
+    if not options.tiny:
+        write_json(options.output / "shards.json", report)
+        write_text(options.output / "shards.md", page(report))
+
+
+def processor() -> str:
+    try:
+        lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
+        return next(line.partition(":")[2].strip() for line in lines if line.startswith("model name"))
+    except (OSError, StopIteration):
+        return platform.processor() or platform.machine()
+
+
+def parse_options() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--sentences", type=int, default=3000)
+    parser.add_argument("--chunk-lines", type=int, default=100)
+    parser.add_argument("--dimension", type=int, default=128)
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--folder", type=Path, default=Path("build/shards"), help="for text, model and outputs")
+    parser.add_argument("--output", type=Path, default=Path("docs/results"))
+    parser.add_argument("--tiny", action="store_true", help="does it run? one round, a few sentences")
+    options = parser.parse_args()
+    if options.tiny:
+        options.sentences, options.chunk_lines, options.dimension, options.rounds = 200, 10, 16, 1
+    options.folder = options.folder.resolve()
+    return options
+
+
+if __name__ == "__main__":
+    main()
