@@ -1,11 +1,11 @@
-"""`termweave translate --shards`: sentences a second by the plain command, by processes, and by a local Ray.
+"""`termweave translate --shards`: sentences a second by plain translation, by processes, and by a local Ray.
 
-    python benchmarks/shards.py                 # measures, writes docs/results/shards.json and shards.md
+    python benchmarks/shards.py                                # measures; docs/results/shards.json and shards.md
     python benchmarks/shards.py --tiny --folder build/shards   # does it run?
 
-Generated text, a small model with random weights (its outputs are as long as they may be). All systems run as commands
-of their own, round after round; outputs must be the same to the byte. Starting takes its time, so each system also
-translates a single sentence: the speed is that of the rest. At the end a run is killed in the middle and gone on with.
+Generated text, a small model with random weights (its outputs are as long as they may be). Systems take turns, round
+after round, and their outputs must be the same to the byte. Speeds count from the first chunk that is done: how long
+it took to get there is told beside it. At the end the command is killed in the middle and gone on with.
 """
 
 from __future__ import annotations
@@ -17,47 +17,53 @@ import itertools
 import os
 import platform
 import re
-import shutil
 import statistics
 import subprocess
 import sys
 import time
+from collections.abc import Generator, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import torch
 
+from termweave import Translator
 from termweave.config import ModelConfig
 from termweave.data.parallel import worker_count
+from termweave.data.readers import read_lines
+from termweave.decoding.requests import Wanted
 from termweave.experiments.toy import generate
 from termweave.model.checkpoint import save_checkpoint
 from termweave.model.transformer import Transformer
+from termweave.shards import Settings, translate_shards
 from termweave.shards.formats import TextLines
-from termweave.storage import write_json, write_text
+from termweave.shards.processes import Processes
+from termweave.shards.ray_engine import RayData
+from termweave.shards.work import Chunk, Done, Engine
+from termweave.storage import remove, write_json, write_text
 from termweave.text.subwords import Subwords
 from termweave.text.words import join_tokens
 
-# One thread a process, so that two processes are compared with one and not with two threads of one.
-ENVIRONMENT = os.environ | {"OMP_NUM_THREADS": "1"}
 SHARDS = 3  # the first as long as all others together
-SYSTEMS: dict[str, tuple[str, ...]] = {
-    "plain command": ("--lines",),
-    "1 process": ("--shards", "--workers", "1"),
-    "2 processes": ("--shards", "--workers", "2"),
-    "Ray, 2 workers": ("--shards", "--workers", "2", "--engine", "ray"),
+SYSTEMS: dict[str, Engine | None] = {
+    "plain": None,
+    "1 process": Processes(1),
+    "2 processes": Processes(2),
+    "Ray, 2 workers": RayData(2),
 }
+SEARCH = {"beam": 4, "search": "vdba", "ordered": False, "batch_tokens": 4096}
 SCANNED = 1_000_000  # lines, to see how long cutting a corpus into chunks takes
 
 
 def make_material(folder: Path, sentences: int, size: int) -> None:
-    """A model, a corpus in shards, the same in one file, and a file of one sentence."""
+    """A model, a corpus in shards, and the same in one file."""
     texts = [join_tokens(pair.source, "de")[0] for pair in generate(sentences, seed=1)]
     half, rest = texts[: sentences // 2], texts[sentences // 2 :]
     parts = [half, *(rest[number :: SHARDS - 1] for number in range(SHARDS - 1))]
     for number, part in enumerate(parts):
         write_text(folder / "corpus" / f"part{number}.de", "".join(text + "\n" for text in part))
     write_text(folder / "all.de", "".join(text + "\n" for part in parts for text in part))
-    write_text(folder / "one.de", texts[0] + "\n")
     subwords = Subwords.train(texts, folder / "tokenizer.model", size=800)
     config = ModelConfig(dimension=size, heads=4, encoder_layers=3, decoder_layers=3, feed_forward=4 * size, dropout=0)
     torch.manual_seed(1)
@@ -65,24 +71,46 @@ def make_material(folder: Path, sentences: int, size: int) -> None:
     save_checkpoint(folder / "model", weights, config, ["de-en"], folder / "tokenizer.model")
 
 
-def command(folder: Path, system: str, what: str, output: Path, chunk_lines: int) -> list[str]:
-    """what: all, or one sentence."""
-    options = SYSTEMS[system]
-    if "--shards" in options:
-        options = (*options, "--chunk-lines", str(chunk_lines))
-        source = folder / ("corpus" if what == "all" else "one.de")
-    else:
-        source = folder / f"{what}.de"
-    arguments = ("--output", str(output), "--model", str(folder / "model"), "--device", "cpu")
-    return [sys.executable, "-m", "termweave", "translate", str(source), *arguments, *options]
+@dataclass
+class Timed:
+    """An engine, and when each of its chunks was done."""
+
+    engine: Engine
+    seconds: list[float] = field(default_factory=list)
+    rows: list[int] = field(default_factory=list)
+
+    def __call__(self, settings: Settings, chunks: Sequence[Chunk]) -> Generator[Done, None, None]:
+        start = time.perf_counter()
+        for done in self.engine(settings, chunks):
+            self.seconds.append(time.perf_counter() - start)
+            self.rows.append(done.chunk.rows)
+            yield done
+
+    @property
+    def speed(self) -> float:
+        return sum(self.rows[1:]) / (self.seconds[-1] - self.seconds[0])
 
 
-def timed(arguments: list[str]) -> float:
+def run_engine(folder: Path, engine: Engine, output: Path, chunk_lines: int) -> tuple[float, float]:
+    """Seconds until the first chunk is done, sentences a second from there on."""
+    wanted = Wanted((), (), inflection=False, protect=True)
+    settings = Settings(folder / "model", wanted, device="cpu", search=SEARCH)
+    timed = Timed(engine)
+    translate_shards([folder / "corpus"], output, settings, timed, rows=chunk_lines)
+    return timed.seconds[0], timed.speed
+
+
+def run_plain(folder: Path, output: Path) -> tuple[float, float]:
+    """The same for what `termweave translate --lines` does, which knows no chunks: seconds to load the model."""
     start = time.perf_counter()
-    done = subprocess.run(arguments, capture_output=True, text=True, check=False, env=ENVIRONMENT)
-    if done.returncode:
-        raise SystemExit(f"{' '.join(arguments)} failed:\n{done.stderr}")
-    return time.perf_counter() - start
+    translator = Translator.load(folder / "model", "cpu")
+    terminology = Wanted((), (), inflection=False, protect=True).terminology("de-en")
+    loaded = time.perf_counter()
+    sentences = list(read_lines(folder / "all.de"))
+    results = translator.translate(sentences, terminology=terminology, **SEARCH)
+    end = time.perf_counter()
+    write_text(output, "".join(f"{result}\n" for result in results))
+    return loaded - start, len(sentences) / (end - loaded)
 
 
 def digest(output: Path) -> str:
@@ -93,30 +121,31 @@ def digest(output: Path) -> str:
 
 def measure(folder: Path, options: argparse.Namespace) -> list[dict[str, Any]]:
     rows: dict[str, dict[str, Any]] = {
-        name: {"system": name, "start": [], "whole": [], "digests": set()} for name in SYSTEMS
+        name: {"system": name, "starts": [], "speeds": [], "digests": []} for name in SYSTEMS
     }
     for _, (name, row) in itertools.product(range(options.rounds), rows.items()):
-        for what, seconds in (("one", row["start"]), ("all", row["whole"])):
-            output = folder / "output" / name.replace(" ", "-").replace(",", "") / what
-            shutil.rmtree(output.parent, ignore_errors=True)
-            seconds.append(timed(command(folder, name, what, output, options.chunk_lines)))
-        row["digests"].add(digest(output))
-        print(f"{name}: {seconds[-1]:.1f} s, of which starting {row['start'][-1]:.1f} s", flush=True)
-    for row in rows.values():
-        pairs = zip(row["start"], row["whole"], strict=True)
-        row["speeds"] = [(options.sentences - 1) / (whole - start) for start, whole in pairs]
-        row["digests"] = sorted(row["digests"])
+        output, engine = folder / "output", SYSTEMS[name]
+        remove(output)
+        if engine is None:
+            start, speed = run_plain(folder, output)
+        else:
+            start, speed = run_engine(folder, engine, output, options.chunk_lines)
+        row["starts"].append(start)
+        row["speeds"].append(speed)
+        row["digests"].append(digest(output))
+        print(f"{name}: {speed:.1f} sentences/s after {start:.1f} s", flush=True)
     return list(rows.values())
 
 
 def kill_and_go_on(folder: Path, options: argparse.Namespace, expected: str) -> dict[str, Any]:
     """SIGKILL once a third of the chunks is done, then the same command again."""
-    output = folder / "output" / "killed"
-    shutil.rmtree(output, ignore_errors=True)
-    arguments = command(folder, "2 processes", "all", output, options.chunk_lines)
-    sizes = [sum(1 for _ in path.open()) for path in sorted((folder / "corpus").iterdir())]
-    chunks = sum(-(-size // options.chunk_lines) for size in sizes)
-    with subprocess.Popen(arguments, stderr=subprocess.DEVNULL, env=ENVIRONMENT) as running:
+    output = folder / "output"
+    remove(output)
+    words = f"translate --shards {folder / 'corpus'} --output {output} --model {folder / 'model'} --device cpu"
+    arguments = [sys.executable, "-m", "termweave", *words.split(), "--workers", "2"]
+    arguments += ["--chunk-lines", str(options.chunk_lines)]
+    chunks = sum(-(-len(list(read_lines(path))) // options.chunk_lines) for path in (folder / "corpus").iterdir())
+    with subprocess.Popen(arguments, stderr=subprocess.DEVNULL) as running:
         while len(list((output / ".shards").glob("*/0*.json"))) < chunks // 3:
             if running.poll() is not None:
                 raise SystemExit("it ended before it could be killed; give more --sentences")
@@ -124,7 +153,7 @@ def kill_and_go_on(folder: Path, options: argparse.Namespace, expected: str) -> 
         running.kill()
     time.sleep(1)  # its workers end with it; a chunk that was being written may still appear
     kept = len(list((output / ".shards").glob("*/0*.json")))
-    done = subprocess.run(arguments, capture_output=True, text=True, check=True, env=ENVIRONMENT)
+    done = subprocess.run(arguments, capture_output=True, text=True, check=True)
     resumed = re.search(r"([\d,]+) sentences from runs before", done.stderr)
     return {
         "chunks": chunks,
@@ -149,10 +178,9 @@ def scan(folder: Path) -> float:
 def page(report: dict[str, Any]) -> str:
     rows = []
     for row in report["systems"]:
-        speeds, starts = row["speeds"], row["start"]
+        speeds, starts = row["speeds"], row["starts"]
         spread = f"{statistics.median(speeds):.1f} ({min(speeds):.1f}–{max(speeds):.1f})"
-        whole = report["sentences"] / statistics.median(row["whole"])
-        rows.append(f"| {row['system']} | {spread} | {statistics.median(starts):.1f} | {whole:.1f} |")
+        rows.append(f"| {row['system']} | {spread} | {statistics.median(starts):.1f} |")
     killed, digests = report["killed"], {name for row in report["systems"] for name in row["digests"]}
     lines = [
         "# Shards",
@@ -160,12 +188,13 @@ def page(report: dict[str, Any]) -> str:
         "Rendered by `python benchmarks/shards.py` with the JSON file beside this page; do not edit.",
         "",
         f"{report['sentences']:,} generated sentences in {SHARDS} shards, chunks of {report['chunk_lines']}; model of "
-        f"{report['dimension']} dimensions, 3 + 3 layers, random weights, beam 4, float32, one thread a process; {report['rounds']} rounds, "
-        f"interleaved: medians and ranges. {report['cores']} cores ({report['processor']}), with other work beside it: "
+        f"{report['dimension']} dimensions, 3 + 3 layers, random weights, beam 4, float32, one thread a process; "
+        f"rounds: {report['rounds']}, interleaved: medians and ranges. {report['cores']} cores "
+        f"({report['processor']}), other work beside it: "
         f"load {report['load'][0]:.1f} at the start, {report['load'][1]:.1f} at the end. {report['versions']}.",
         "",
-        "| system | sentences/s once started | seconds to start | sentences/s, start included |",
-        "|---|---|---|---|",
+        "| system | sentences/s | seconds before the first chunk (plain: to load the model) |",
+        "|---|---|---|",
         *rows,
         "",
         f"Outputs: {'the same to the byte for all' if len(digests) == 1 else 'NOT the same'}. "
@@ -179,6 +208,9 @@ def page(report: dict[str, Any]) -> str:
 
 def main() -> None:
     options = parse_options()
+    # One thread a process, so that two processes are compared with one and not with two threads of one.
+    os.environ["OMP_NUM_THREADS"] = "1"
+    torch.set_num_threads(1)
     before = os.getloadavg()[0]
     make_material(options.folder, options.sentences, options.dimension)
     systems = measure(options.folder, options)
@@ -212,10 +244,10 @@ def processor() -> str:
 
 def parse_options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--sentences", type=int, default=3000)
+    parser.add_argument("--sentences", type=int, default=1200)
     parser.add_argument("--chunk-lines", type=int, default=100)
-    parser.add_argument("--dimension", type=int, default=128)
-    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--dimension", type=int, default=64)
+    parser.add_argument("--rounds", type=int, default=2)
     parser.add_argument("--folder", type=Path, default=Path("build/shards"), help="for text, model and outputs")
     parser.add_argument("--output", type=Path, default=Path("docs/results"))
     parser.add_argument("--tiny", action="store_true", help="does it run? one round, a few sentences")
