@@ -70,8 +70,10 @@ def test_an_interrupted_job_goes_on_without_repeating_anything(corpus, settings:
     assert contents(tmp_path / "again") == contents(tmp_path / "told")
     assert report.before == 2  # a.de by the second run, and the one without lines
     fourth = Here()
-    assert translate_shards([corpus], output, asked, fourth, rows=5).before == 3
+    assert translate_shards([corpus], output, asked, fourth, rows=5, receipts=tmp_path / "again").before == 3
     assert fourth.done == []
+    assert translate_shards([corpus], output, asked, Here(), rows=5, receipts=tmp_path / "elsewhere").before == 0
+    assert contents(tmp_path / "elsewhere") == contents(tmp_path / "told")
     left = {path.name for path in (output / FOLDER).rglob("*") if path.is_file()}
     assert left == {"shard.json", ".lock"}
 

@@ -55,13 +55,14 @@ def translate_shards(
     with locked(output / FOLDER, "termweave translate --shards"):
         key = settings.key()
         ledgers = {
-            shard.name: Ledger(shard, output, settings, key, rows) for shard in track(shards, "reading", len(shards))
+            shard.name: Ledger(shard, output, receipts, settings, key, rows)
+            for shard in track(shards, "reading", len(shards))
         }
         before = sum(ledger.is_finished for ledger in ledgers.values())
         resumed = sum(ledger.tally.sentences for ledger in ledgers.values())
 
         def finish(ledger: Ledger) -> None:
-            ledger.finish(receipts / f"{ledger.shard.name}.jsonl" if receipts else None)
+            ledger.finish()
             told(ShardReport(ledger.output, ledger.tally))
 
         for ledger in ledgers.values():  # those that lack nothing but the joining
@@ -87,7 +88,7 @@ def _translate_missing(
         try:
             for done in results:
                 if done.error:
-                    raise DataError(f"{done.error}\nWhat is done is kept: the same command goes on from there.")
+                    raise DataError(f"{done.error}. What is done is kept; the same command goes on from there")
                 advance(done.chunk.rows)
                 ledger = owners[done.chunk.shard]
                 ledger.note(done.chunk)

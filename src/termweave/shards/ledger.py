@@ -26,8 +26,11 @@ _RECORD = "shard.json"
 class Ledger:
     """One shard of a job."""
 
-    def __init__(self, shard: Shard, output: Path, settings: Settings, key: str, rows: int) -> None:
+    def __init__(
+        self, shard: Shard, output: Path, receipts: Path | None, settings: Settings, key: str, rows: int
+    ) -> None:
         self.shard, self.output = shard, output / shard.name
+        self._receipts = None if receipts is None else receipts / f"{shard.name}.jsonl"
         self.folder = output / FOLDER / shard.name
         self._settings = settings
         stat = shard.source.stat()
@@ -62,14 +65,15 @@ class Ledger:
                 self._count(chunk)
 
     def _known(self) -> dict[str, Any] | None:
-        """What an earlier run has left, if it was the same job; a finished shard must also still stand there."""
+        """What an earlier run has left, if it was the same job; what is finished must also still stand there."""
         try:
             record: Any = read_json(self.folder / _RECORD)
         except DataError:
             return None
         if not isinstance(record, dict) or any(record.get(name) != value for name, value in self._identity.items()):
             return None
-        return record if "pieces" in record or self.output.is_file() else None
+        stands = self.output.is_file() and (self._receipts is None or self._receipts.is_file())
+        return record if "pieces" in record or stands else None
 
     def note(self, chunk: Chunk) -> None:
         """A chunk is done."""
@@ -79,15 +83,15 @@ class Ledger:
     def _count(self, chunk: Chunk) -> None:
         self.tally.add(Tally.from_json(read_json(chunk.file("json"))))
 
-    def finish(self, receipts: Path | None) -> None:
+    def finish(self) -> None:
         """Join the chunks in order, forget them, and remember that the shard is done."""
         form = shard_format(self.shard, self._settings.column, self._settings.pairs)
         remove_stale(self.output)
         with atomic_path(self.output) as path:
             form.join(self._parts("rows"), path)
-        if receipts is not None:
-            remove_stale(receipts)
-            with atomic_path(receipts) as path, path.open("wb") as file:
+        if self._receipts is not None:
+            remove_stale(self._receipts)
+            with atomic_path(self._receipts) as path, path.open("wb") as file:
                 for part in self._parts("receipts"):
                     file.write(part.read_bytes())
         write_json(self.folder / _RECORD, {**self._identity, "tally": self.tally.to_json()})
