@@ -41,7 +41,7 @@ from termweave.shards.formats import TextLines
 from termweave.shards.processes import Processes
 from termweave.shards.ray_engine import RayData
 from termweave.shards.work import Chunk, Done, Engine
-from termweave.storage import remove, write_json, write_text
+from termweave.storage import read_json, remove, write_json, write_text
 from termweave.text.subwords import Subwords
 from termweave.text.words import join_tokens
 
@@ -180,6 +180,8 @@ def page(report: dict[str, Any]) -> str:
         spread = f"{statistics.median(speeds):.1f} ({min(speeds):.1f}–{max(speeds):.1f})"
         rows.append(f"| {row['system']} | {spread} | {statistics.median(starts):.1f} |")
     killed, digests = report["killed"], {name for row in report["systems"] for name in row["digests"]}
+    busy = max(report["load"]) > report["cores"]
+    caution = "The machine had more to do than cores to do it with: the speeds show that it works, not how it scales."
     lines = [
         "# Shards",
         "",
@@ -195,6 +197,7 @@ def page(report: dict[str, Any]) -> str:
         "|---|---|---|",
         *rows,
         "",
+        *([caution, ""] if busy else []),
         f"Outputs: {'the same to the byte for all' if len(digests) == 1 else 'NOT the same'}. "
         f"Killed (SIGKILL) in the middle: {killed['kept']} of {killed['chunks']} chunks were kept, the next run took "
         f"over {killed['sentences_from_before']:,} sentences, and its output was "
@@ -206,6 +209,9 @@ def page(report: dict[str, Any]) -> str:
 
 def main() -> None:
     options = parse_options()
+    if options.render:
+        write_text(options.output / "shards.md", page(read_json(options.output / "shards.json")))
+        return
     # One thread a process, so that two processes are compared with one and not with two threads of one.
     os.environ["OMP_NUM_THREADS"] = "1"
     torch.set_num_threads(1)
@@ -248,6 +254,7 @@ def parse_options() -> argparse.Namespace:
     parser.add_argument("--rounds", type=int, default=2)
     parser.add_argument("--folder", type=Path, default=Path("build/shards"), help="for text, model and outputs")
     parser.add_argument("--output", type=Path, default=Path("docs/results"))
+    parser.add_argument("--render", action="store_true", help="measure nothing, write the page from the JSON again")
     parser.add_argument("--tiny", action="store_true", help="does it run? one round, a few sentences")
     options = parser.parse_args()
     if options.tiny:
