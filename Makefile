@@ -4,7 +4,7 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed
 
-.PHONY: install demo toy smoke test check kernels clients browser replicas bench clean
+.PHONY: install demo toy smoke test check kernels clients ray browser replicas bench clean
 
 install: $(STAMP)
 
@@ -44,6 +44,11 @@ kernels: install
 clients: install
 	npm install --silent --no-fund --no-audit --prefix build/node deepl-node
 	$(BIN)/python -m pytest tests/server/test_node_client.py
+
+# A cluster of Ray on this machine. Not part of `make test`: Ray takes half a gigabyte of disk.
+ray: install
+	$(BIN)/pip install --quiet -c pins.txt -e '.[ray]'
+	$(BIN)/python -m pytest tests/shards/test_ray_engine.py
 
 # The pages in a real browser: Playwright drives Debian's Chromium, which is installed where it is missing. With npm there is
 # axe-core too, which knows the rules of accessibility.

@@ -21,6 +21,7 @@ ORDER = (
     "model",
     "decoding",
     "documents",
+    "shards",
     "evaluation",
     "training",
     "experiments",

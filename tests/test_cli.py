@@ -70,6 +70,10 @@ def files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         {"source": "der Müller", "target": "the miller", "constraints": []},
     ]
     (tmp_path / "set.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    long = "\U0001f600" * 800  # four bytes each, and no subword
+    (tmp_path / "long.de").write_text(f"das Haus\n{long}a\n", encoding="utf-8")
+    rows = [{"source": text, "target": "x", "constraints": []} for text in ("das Haus", long)]
+    (tmp_path / "long.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
     (tmp_path / "broken.jsonl").write_text('{"source": 3}\n')
     return tmp_path
 
@@ -95,7 +99,7 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_the_commands_are_these():
-    preparing, training = ["align", "constraints", "prepare"], ["pack", "toy", "train"]
+    preparing, training = ["align", "constraints", "prepare"], ["demo", "pack", "toy", "train"]
     using = ["translate", "evaluate", "compare", "calibration", "experiment", "glossary", "import", "keys", "serve"]
     assert sorted([*preparing, *training, *using]) == COMMANDS
 
@@ -162,6 +166,23 @@ MISTAKES = {
     "a term without target": ("translate text.de --term Haus", "write it as SOURCE=TARGET"),
     "an empty term": ("translate text.de --term Haus=", "a side is empty"),
     "no such text": ("translate absent.de --model {model}", "absent.de: no such file"),
+    "a column of text": (
+        "translate text.de --column 2",
+        "has no effect here: it is for files of the format tsv",
+    ),
+    "retranslated text": ("translate text.de --retranslate", "for files of the format po or xliff"),
+    "a column of lines": ("translate text.de --lines --column 2", "--column has no effect here: it is for documents"),
+    "no set to withhold from": ("translate text.de --no-constraints", "it belongs to --set"),
+    "a format of standard input": ("translate --format md", "standard input is text; name a file"),
+    "inflection of nothing": (
+        "translate text.de --inflection",
+        "of --glossary and --term, and there are none",
+    ),
+    "protection in a set": ("translate --set set.jsonl --no-protect", "nothing is protected in a constraint set"),
+    "workers without shards": ("translate text.de --workers 2", "--workers has no effect here: it belongs to --shards"),
+    "a long line": ("translate long.de --lines --model {model} --device cpu", "long.de, line 2 has"),
+    "a long line of a set": ("translate --set long.jsonl --model {model} --device cpu", "long.jsonl, line 2 has"),
+    "a long sentence": ("translate long.de --model {model} --device cpu --beam 1", "long.de, line 2, '😀"),
     "text in another encoding": ("translate latin.de --model {model}", "UTF-8"),
     "nothing to evaluate": ("evaluate set.jsonl", "give either --model or --hypotheses"),
     "no languages": ("evaluate set.jsonl --hypotheses text.en", "needs --languages, such as de-en"),

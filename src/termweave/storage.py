@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import tempfile
 from collections.abc import Iterator
@@ -75,6 +76,26 @@ def remove(path: Path) -> None:
         shutil.rmtree(path)
     else:
         path.unlink(missing_ok=True)
+
+
+def remove_stale(target: Path) -> None:
+    """Remove what runs that were killed have left of the same target; `atomic_path` names it after the process."""
+    if os.name != "posix" or not target.parent.is_dir():  # elsewhere a process cannot be asked for without harm
+        return
+    partial = re.compile(re.escape(f".{target.name}.") + r"([0-9]{1,10})\.partial")
+    for entry in target.parent.iterdir():
+        if (match := partial.fullmatch(entry.name)) and _is_gone(int(match[1])):
+            remove(entry)
+
+
+def _is_gone(process: int) -> bool:
+    try:
+        os.kill(process, 0)
+    except (ProcessLookupError, OverflowError):
+        return True
+    except PermissionError:  # it runs, as another user
+        return False
+    return False
 
 
 def write_text(path: Path, text: str) -> None:

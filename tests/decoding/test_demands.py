@@ -101,7 +101,7 @@ def test_locate_gives_characters():
     assert locate("a a a a a", twice, "en") == ((0, 3), (4, 7))
     party = [Constraint("x", "house party"), HOUSE]
     assert locate("a house party house", party, "en") == ((2, 13), (2, 7))
-    assert locate("a house party house", party, "en", ordered=True) == ((2, 13), (14, 19))
+    assert locate("a house party house", party, "en", in_order=2) == ((2, 13), (14, 19))
 
 
 def test_constraints_that_share_a_target_do_not_share_a_place(subwords):

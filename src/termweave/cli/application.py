@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated, Literal
@@ -59,6 +59,16 @@ def write_lines(lines: list[str], output: Path | None) -> None:
         from termweave.storage import write_text
 
         write_text(output, text)
+
+
+@contextmanager
+def told_if_interrupted(kept: Callable[[], str]) -> Iterator[None]:
+    """Ctrl-C ends a command with a line on what it leaves behind. Typer by itself would end it without a word."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        console.print(f"termweave: interrupted; {kept()}", style="red", highlight=False, markup=False, soft_wrap=True)
+        raise typer.Exit(130) from None
 
 
 @contextmanager

@@ -3,23 +3,20 @@
 from __future__ import annotations
 
 import hashlib
-import json
 import sys
-import textwrap
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import islice
 from pathlib import Path
 from typing import IO, Any
 
 from termweave.constraints.constraint import Constraint
-from termweave.constraints.glossary import GlossaryEntry
 from termweave.decoding.confidence import with_probabilities
 from termweave.decoding.marked import MarkedSentence, with_marks
-from termweave.decoding.requests import read_terms
-from termweave.decoding.terminology import Terminology
+from termweave.decoding.places import named_places
+from termweave.decoding.requests import Wanted, chosen_direction, receipt_record, shortened
 from termweave.decoding.translator import Translation, Translator
 from termweave.documents import Options, Report
 from termweave.documents.files import format_of
@@ -29,17 +26,9 @@ from termweave.storage import atomic_path
 from termweave.text.words import normalise
 
 STANDARD_ERROR = Path("-")
-MOST_CHARACTERS = 900  # of a sentence: one subword each at the worst, which is what a model takes
 
-
-@dataclass(frozen=True)
-class Wanted:
-    """What translations must keep to."""
-
-    glossaries: tuple[Path, ...]
-    terms: tuple[GlossaryEntry, ...]
-    inflection: bool
-    protect: bool
+Place = Callable[[int, str], str]
+"""Where a sentence stands, by its number in a batch and its text; errors name it."""
 
 
 class TextWork:
@@ -49,9 +38,7 @@ class TextWork:
         self, translator: Translator, wanted: Wanted, direction: str, receipts: IO[str] | None, options: dict[str, Any]
     ) -> None:
         self.translator, self.wanted, self.direction = translator, wanted, direction
-        self.terminology: Terminology | None = None
-        if wanted.glossaries or wanted.terms or wanted.protect:
-            self.terminology = read_terms(wanted.glossaries, wanted.terms, direction, wanted.inflection, wanted.protect)
+        self.terminology = wanted.terminology(direction)
         self.counts: Counter[str] = Counter()
         self.key = ""
         self._used: set[str] = set()  # sources of terms that occurred
@@ -59,6 +46,7 @@ class TextWork:
         self._resumed = False
         self._receipts = receipts
         self._options = options
+        self.place: Place = lambda index, sentence: f"sentence {index + 1}"
 
     @classmethod
     @contextmanager
@@ -74,7 +62,7 @@ class TextWork:
         **options: Any,
     ) -> Iterator[TextWork]:
         translator = Translator.load(model, device, precision)
-        chosen = _chosen(direction, translator)
+        chosen = chosen_direction(direction, translator)
         with _receipt_file(receipts) as file:
             work = cls(translator, wanted, chosen, file, options)
             # Receipts of what an interrupted run had translated would be missing, so with them nothing is continued.
@@ -93,18 +81,12 @@ class TextWork:
         """Sentences of documents: their paired marks are taken out, and put where they belong in the translation."""
         marked = [MarkedSentence.of(sentence) for sentence in sentences]
         texts = [sentence if own is None else own.text for sentence, own in zip(sentences, marked, strict=True)]
-        short = [self._shortened(text) for text in texts]
+        short = [shortened(text) for text in texts]
         pieces = iter(self.translations([piece for own in short for piece in own], None, keep_order=True))
         found = [list(islice(pieces, len(own))) for own in short]
         whole = [own if len(results) == 1 else None for own, results in zip(marked, found, strict=True)]
         joined = [replace(results[0], text=" ".join(map(str, results))) for results in found]
         return with_marks(self.translator, whole, joined, self.direction)
-
-    def _shortened(self, sentence: str) -> list[str]:
-        """A sentence that is too long for the model, in pieces of whole words."""
-        if len(sentence) <= MOST_CHARACTERS:
-            return [sentence]
-        return textwrap.wrap(sentence, MOST_CHARACTERS, break_on_hyphens=False) or [sentence]
 
     def translations(
         self,
@@ -116,14 +98,16 @@ class TextWork:
         """keep_order: placeholders without a name, such as %s, must come as they stand in the source."""
         direction = self.direction if len(self.translator.directions) > 1 else None
         settings = {"direction": direction, "terminology": self.terminology, **self._options}
-        results = self.translator.translate(sentences, wanted, progress=progress, **settings)
+        with named_places(lambda index: self.place(index, sentences[index])):
+            results = self.translator.translate(sentences, wanted, progress=progress, **settings)
         astray = [
             index
             for index, (sentence, result) in enumerate(zip(sentences, results, strict=True))
             if keep_order and in_order(sentence) != in_order(result.text)
         ]
         if astray and self._options["search"] == "vdba":
-            again = self.translator.translate([sentences[index] for index in astray], **settings | {"ordered": True})
+            with named_places(lambda index: self.place(astray[index], sentences[astray[index]])):
+                again = self.translator.translate([sentences[i] for i in astray], **settings | {"ordered": True})
             for index, result in zip(astray, again, strict=True):
                 results[index] = result
         if self._receipts is not None:
@@ -138,12 +122,16 @@ class TextWork:
             self.counts[receipt.status] += 1
             self._used.add(normalise(receipt.entry.source if receipt.entry else receipt.source))
         if result.receipts and self._receipts is not None:
-            record = {
-                "source": sentence,
-                "output": result.text,
-                "receipts": [receipt.to_json() for receipt in result.receipts],
-            }
-            self._receipts.write(json.dumps(record, ensure_ascii=False) + "\n")
+            self._receipts.write(receipt_record(sentence, result) + "\n")
+
+    def place_in(self, path: Path) -> None:
+        """From now on sentences are those of a document: its name, their line if it is found, and how they begin."""
+
+        def place(_: int, sentence: str) -> str:
+            number = _line_of(path, sentence)
+            return f"{path}, {f'line {number}, ' if number else ''}{shortened_quote(sentence)}"
+
+        self.place = place
 
     def document_options(self, column: str, append: bool, retranslate: bool) -> Options:
         source, _, target = self.direction.partition("-")
@@ -166,7 +154,7 @@ class TextWork:
         parts = [f"{report.sentences:,} sentence{'s' * (report.sentences != 1)}"]
         if report.resumed:
             parts.append(f"{report.resumed:,} of them from the run before")
-        parts += [_counted(counts[status], status) for status in _STATUSES if counts[status]]
+        parts += [counted(counts[status], status) for status in STATUSES if counts[status]]
         if report.in_pieces:
             parts.append(f"{report.in_pieces:,} sentences in pieces, between their marks: check the terms there")
         if report.unchanged:
@@ -177,29 +165,35 @@ class TextWork:
         """What the user should know: nothing is passed over in silence."""
         if self._resumed:
             yield "terms of the sentences from the run before are not counted here; that run told of them"
-        for source in dict.fromkeys(term.source for term in self.wanted.terms if term.policy != "forbid"):
-            if normalise(source) not in self._used and not self._resumed:
-                yield f"the term {source!r} occurs in no sentence and was not applied"
-        for status in ("missed", "conflict"):
-            if self.counts[status]:
-                yield f"{_counted(self.counts[status], status)}; --receipts says which"
+        used = {normalise(term.source) for term in self.wanted.terms} if self._resumed else self._used
+        yield from term_remarks(self.wanted, self.counts, used)
 
 
-_STATUSES = ("met", "met by alternative", "kept", "missed", "conflict")
+def term_remarks(wanted: Wanted, statuses: Counter[str], used: set[str]) -> Iterator[str]:
+    """used: sources of terms that occurred, normalised."""
+    for source in dict.fromkeys(term.source for term in wanted.terms if term.policy != "forbid"):
+        if normalise(source) not in used:
+            yield f"the term {source!r} occurs in no sentence and was not applied"
+    for status in ("missed", "conflict"):
+        if statuses[status]:
+            yield f"{counted(statuses[status], status)}; --receipts says which"
 
 
-def _counted(number: int, status: str) -> str:
+STATUSES = ("met", "met by alternative", "kept", "missed", "conflict")
+
+
+def counted(number: int, status: str) -> str:
     return f"{number:,} term{'s' * (number != 1)} {'in conflict' if status == 'conflict' else status}"
 
 
-def _chosen(direction: str | None, translator: Translator) -> str:
-    if direction is not None and direction not in translator.directions:
-        raise ConfigError(
-            f"the model does not translate {direction}; choose one of: {', '.join(translator.directions)}"
-        )
-    if direction is None and len(translator.directions) > 1:
-        raise ConfigError(f"no direction was given; choose one of: {', '.join(translator.directions)}")
-    return direction or translator.directions[0]
+def shortened_quote(sentence: str) -> str:
+    return repr(sentence if len(sentence) <= 60 else f"{sentence[:60]} …")
+
+
+def _line_of(path: Path, sentence: str) -> int | None:
+    """The first line that holds the beginning of a sentence; markup and line breaks may have changed what follows."""
+    with path.open(encoding="utf-8", errors="replace") as file:
+        return next((number for number, line in enumerate(file, start=1) if sentence[:40] in line), None)
 
 
 def _digest(path: Path) -> str:

@@ -55,11 +55,13 @@ def ordered_map(function: Callable[[Item], Result], items: Iterable[Item], worke
 
 
 def _start_worker() -> None:
-    """No search for reference cycles: there are none, and looking for them takes half the time of text processing.
-
-    And a worker whose parent was killed would wait for work for ever; a thread that waits for that end prevents it.
-    """
+    """No search for reference cycles: there are none, and looking for them takes half the time of text processing."""
     gc.disable()
+    end_with_parent()
+
+
+def end_with_parent() -> None:
+    """A worker whose parent was killed would wait for work for ever; a thread that waits for that end prevents it."""
     parent = multiprocessing.parent_process()
     if parent is None:
         return

@@ -8,15 +8,17 @@ from __future__ import annotations
 
 import gzip
 import lzma
+import sys
 import zlib
 from collections.abc import Iterator
 from pathlib import Path
 from typing import IO, Any
 from xml.etree.ElementTree import Element, ParseError
 
+from termweave.data.zst import open_zst
 from termweave.errors import DataError
 
-_OPENERS: dict[str, Any] = {".gz": gzip.open, ".xz": lzma.open}
+_OPENERS: dict[str, Any] = {".gz": gzip.open, ".xz": lzma.open, ".zst": open_zst}
 _DAMAGED = (EOFError, gzip.BadGzipFile, zlib.error, lzma.LZMAError)
 _BYTE_ORDER_MARK = "\ufeff"
 _XML_LANGUAGE = "{http://www.w3.org/XML/1998/namespace}lang"
@@ -24,7 +26,7 @@ _CODES = frozenset({"bpt", "ept", "ph", "it", "ut"})  # TMX elements that hold m
 
 
 def open_binary(path: Path) -> IO[bytes]:
-    """Open a plain, .gz or .xz file for reading bytes."""
+    """Open a plain, .gz, .xz or .zst file for reading bytes."""
     if not path.exists():
         raise DataError(f"{path}: no such file")
     if path.is_dir():
@@ -36,18 +38,31 @@ def open_binary(path: Path) -> IO[bytes]:
 def read_lines(path: Path) -> Iterator[str]:
     """The lines of a UTF-8 file, without their ends."""
     number = 0
-    with open_binary(path) as file:
-        try:
-            for number, line in enumerate(file, start=1):
-                text = _decoded(line, path, number)
-                yield text.removeprefix(_BYTE_ORDER_MARK) if number == 1 else text
-        except _DAMAGED as error:
-            raise DataError(f"{path}: the compressed file is cut off or damaged after line {number}: {error}") from None
+    for number, line in enumerate(read_raw_lines(path), start=1):
+        yield decoded_line(line, path, number)
     if not number:
         raise DataError(f"{path} is empty")
 
 
-def _decoded(line: bytes, path: Path, number: int) -> str:
+def read_raw_lines(path: Path) -> Iterator[bytes]:
+    """The lines of a file as they are, unpacked, with their ends."""
+    number = 0
+    with open_binary(path) as file:
+        try:
+            for number, line in enumerate(file, start=1):  # noqa: B007
+                yield line
+        except damages() as error:
+            raise DataError(f"{path}: the compressed file is cut off or damaged after line {number}: {error}") from None
+
+
+def damages() -> tuple[type[Exception], ...]:
+    """What reading a damaged file may raise."""
+    zstandard = sys.modules.get("zstandard")  # not loaded unless such a file was opened
+    return (*_DAMAGED, zstandard.ZstdError) if zstandard else _DAMAGED
+
+
+def decoded_line(line: bytes, path: Path, number: int) -> str:
+    """A line of UTF-8 without its end, and without the mark some programs put before the first."""
     if b"\0" in line:
         raise DataError(f"{path}, line {number}: NUL byte; this is no UTF-8 text (UTF-16?): convert it first")
     try:
@@ -57,7 +72,8 @@ def _decoded(line: bytes, path: Path, number: int) -> str:
             f"{path}, line {number}: invalid UTF-8 at byte {error.start + 1} of the line "
             f"(0x{line[error.start]:02x}); convert the file to UTF-8 first"
         ) from None
-    return text.removesuffix("\n").removesuffix("\r")
+    text = text.removesuffix("\n").removesuffix("\r")
+    return text.removeprefix(_BYTE_ORDER_MARK) if number == 1 else text
 
 
 def read_together(*paths: Path) -> Iterator[tuple[str, ...]]:
@@ -100,7 +116,7 @@ def read_tmx(path: Path, source: str, target: str) -> Iterator[tuple[str, str]]:
             raise DataError(f"{path} is not well-formed XML: {error}") from None
         except DefusedXmlException as error:
             raise DataError(f"{path} uses XML entities, which are not read for safety: {error}") from None
-        except _DAMAGED as error:
+        except damages() as error:
             raise DataError(f"{path}: the compressed file is cut off or damaged: {error}") from None
         except (LookupError, ValueError) as error:  # the parser's words for encodings it does not know
             raise DataError(f"{path} cannot be decoded ({error}); convert the file to UTF-8 first") from None

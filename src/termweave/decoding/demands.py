@@ -140,7 +140,7 @@ def is_kept(text: str, wishes: Wishes, language: str) -> bool:
     if any(count_occurrences(words, comparable(phrase, language)) for phrase in wishes.forbidden):
         return False
     if wishes.ordered:
-        return None not in locate(text, wishes.required, language, ordered=True)
+        return None not in locate(text, wishes.required, language, in_order=len(wishes.required))
     reading = _Reading.of(text, language)
     wanted = [_targets(constraint) for constraint in wishes.required]
     return all(sum(reading.count(target) for target in targets) >= times for targets, times in _counted(wanted).items())
@@ -181,18 +181,16 @@ class _Reading:
         return count
 
 
-def locate(
-    text: str, constraints: Sequence[Constraint], language: str, ordered: bool = False
-) -> tuple[Span | None, ...]:
+def locate(text: str, constraints: Sequence[Constraint], language: str, in_order: int = 0) -> tuple[Span | None, ...]:
     """Where each constraint stands in the text, as characters: the leftmost place that is left.
 
-    Constraints that share a target share no place; where there are too few, the earlier ones get them. With `ordered`,
-    each must end behind the end of the one before it.
+    Constraints that share a target share no place; where there are too few, the earlier ones get them.
+    in_order: of so many, the first ones, each must end behind the end of the one before it.
     """
     reading = _Reading.of(text, language)
     wanted = [_targets(constraint) for constraint in constraints]
     places = [sorted({place for target in targets for place in reading.places(target)}) for targets in wanted]
-    chosen = _one_after_another(places) if ordered else _shared_out(wanted, places)
+    chosen = _one_after_another(places[:in_order]) + _shared_out(wanted, places)[in_order:]
     return tuple(None if place is None else reading.characters(*place) for place in chosen)
 
 

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 import sys
+import textwrap
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -14,9 +16,43 @@ from termweave.constraints.glossary import Glossary, GlossaryEntry
 from termweave.constraints.glossary_files import read_glossary
 from termweave.data.readers import read_lines
 from termweave.decoding.terminology import Terminology
-from termweave.decoding.translator import Translation
+from termweave.decoding.translator import Translation, Translator
 from termweave.errors import ConfigError, DataError
 from termweave.text.words import normalise
+
+MOST_CHARACTERS = 900  # of a sentence: one subword each at the worst, which is what a model takes
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """What translations must keep to."""
+
+    glossaries: tuple[Path, ...]
+    terms: tuple[GlossaryEntry, ...]
+    inflection: bool
+    protect: bool
+
+    def terminology(self, direction: str) -> Terminology | None:
+        if not (self.glossaries or self.terms or self.protect):
+            return None
+        return read_terms(self.glossaries, self.terms, direction, self.inflection, self.protect)
+
+
+def chosen_direction(direction: str | None, translator: Translator) -> str:
+    if direction is not None and direction not in translator.directions:
+        raise ConfigError(
+            f"the model does not translate {direction}; choose one of: {', '.join(translator.directions)}"
+        )
+    if direction is None and len(translator.directions) > 1:
+        raise ConfigError(f"no direction was given; choose one of: {', '.join(translator.directions)}")
+    return direction or translator.directions[0]
+
+
+def shortened(sentence: str) -> list[str]:
+    """A sentence that is too long for the model, in pieces of whole words."""
+    if len(sentence) <= MOST_CHARACTERS:
+        return [sentence]
+    return textwrap.wrap(sentence, MOST_CHARACTERS, break_on_hyphens=False) or [sentence]
 
 
 def read_requests(
@@ -81,6 +117,13 @@ def as_record(translation: Translation, constraints: Sequence[Constraint]) -> st
     record = _fields(translation, constraints)
     if translation.others:
         record["others"] = [_fields(other, constraints) for other in translation.others]
+    return json.dumps(record, ensure_ascii=False)
+
+
+def receipt_record(sentence: str, translation: Translation, **place: int) -> str:
+    """One line of JSON: what became of the terms of a sentence, and where it stands."""
+    receipts = [receipt.to_json() for receipt in translation.receipts]
+    record = {**place, "source": sentence, "output": translation.text, "receipts": receipts}
     return json.dumps(record, ensure_ascii=False)
 
 

@@ -377,10 +377,7 @@ class Translator:
     @staticmethod
     def _located(text: str, found: Hypothesis, request: _Request, language: str) -> Translation:
         wanted = (*request.given, *request.plan.told)
-        spans = locate(text, wanted, language)
-        if request.wishes.ordered:  # what is only told has no place in the order
-            required = locate(text, request.wishes.required, language, ordered=True)
-            spans = (*required, *spans[len(required) :])
+        spans = locate(text, wanted, language, len(request.wishes.required) if request.wishes.ordered else 0)
         given = len(request.given)
         receipts = request.plan.receipts(text, spans[given:], language)
         return Translation(text, found.score, spans[:given], (), found.tokens, receipts)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import re
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,7 +19,7 @@ from termweave.documents.translation import Check, Progress, SegmentTranslator, 
 from termweave.documents.xliff import Xliff
 from termweave.documents.xml_text import XmlText
 from termweave.errors import ConfigError, DataError
-from termweave.storage import atomic_path, remove
+from termweave.storage import atomic_path, remove_stale
 
 FORMATS: dict[str, Callable[[Path, Options], Document]] = {
     "txt": PlainText,
@@ -178,30 +176,10 @@ def _pieces(document: Document, translator: SegmentTranslator, progress: Progres
 
 
 def _write(target: Path, pieces: Iterable[bytes]) -> None:
-    _remove_stale(target)
+    remove_stale(target)
     with atomic_path(target) as temporary, temporary.open("wb") as file:
         for piece in pieces:
             file.write(piece)
-
-
-def _remove_stale(target: Path) -> None:
-    """Remove what runs that were killed have left of the same target; `atomic_path` names it after the process."""
-    if os.name != "posix" or not target.parent.is_dir():  # elsewhere a process cannot be asked for without harm
-        return
-    partial = re.compile(re.escape(f".{target.name}.") + r"([0-9]{1,10})\.partial")
-    for entry in target.parent.iterdir():
-        if (match := partial.fullmatch(entry.name)) and _is_gone(int(match[1])):
-            remove(entry)
-
-
-def _is_gone(process: int) -> bool:
-    try:
-        os.kill(process, 0)
-    except (ProcessLookupError, OverflowError):
-        return True
-    except PermissionError:  # it runs, as another user
-        return False
-    return False
 
 
 def _report(output: Path | None, translator: SegmentTranslator, resumed: int) -> Report:
