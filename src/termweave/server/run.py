@@ -8,6 +8,7 @@ from pathlib import Path
 
 import uvicorn
 
+from termweave.accelerators import allow_fast_products
 from termweave.decoding.translator import Translator
 from termweave.errors import ConfigError
 from termweave.server.app import create_app
@@ -28,6 +29,7 @@ def serve(
     require_keys(host, store)
     listening = _listen(host, port)
     log_as_json()
+    allow_fast_products()
     translator = Translator.load(model, device, precision)
     backend = TranslatorBackend(translator, settings.gathering.batch_tokens)
     backend.warm_up()
