@@ -76,7 +76,12 @@ def create_app(backend: Backend, store: Path, settings: Settings | None = None) 
         app.add_exception_handler(kind, handler)
     # The limits for files are ones on what is stored; in JSON and forms, quotes and escapes come on top.
     largest = max(settings.limits.glossary_bytes, settings.limits.document_bytes)
-    app.add_middleware(BodyLimit, most=settings.limits.body_bytes, most_of_files=2 * largest)
+    app.add_middleware(
+        BodyLimit,
+        most=settings.limits.body_bytes,
+        most_of_files=2 * largest,
+        seconds=settings.limits.body_seconds,
+    )
     app.add_middleware(Observed, metrics=service.metrics)
     app.openapi = lambda: _openapi(app)  # type: ignore[method-assign]
     return app
