@@ -32,7 +32,7 @@ from termweave.server import (
 from termweave.server.backend import Backend
 from termweave.server.documentation import SCHEMAS
 from termweave.server.observation import BodyLimit, Observed, log
-from termweave.server.problems import Problem
+from termweave.server.problems import Problem, full_disk
 from termweave.server.service import Service
 from termweave.server.settings import Settings
 
@@ -102,6 +102,14 @@ async def _on_store(request: Request, error: Exception) -> Response:
     return _answer(request, Problem(503, "The store is not available", "The log of the server has more.", 10))
 
 
+async def _on_system(request: Request, error: Exception) -> Response:
+    problem = full_disk(error)
+    if problem is None:
+        raise error
+    log.error("disk", extra={"fields": {"error": type(error).__name__}})
+    return _answer(request, problem)
+
+
 async def _on_mistake(request: Request, error: Exception) -> Response:
     """What the translator refuses, such as terms that contradict each other."""
     return _answer(request, Problem(400, "The request cannot be fulfilled", str(error)))
@@ -140,6 +148,7 @@ async def _on_leaving(request: Request, error: Exception) -> Response:
 _HANDLERS: dict[type[Exception], Any] = {
     Problem: _on_problem,
     StoreError: _on_store,
+    OSError: _on_system,
     TermweaveError: _on_mistake,
     RequestValidationError: _on_invalid,
     HTTPException: _on_http,

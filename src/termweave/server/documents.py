@@ -23,7 +23,7 @@ from termweave.documents.files import format_of
 from termweave.errors import TermweaveError
 from termweave.server.lines import LineTranslator, Stopped
 from termweave.server.observation import log_unforeseen
-from termweave.server.problems import Problem, bad_request, not_found
+from termweave.server.problems import Problem, bad_request, full_disk, not_found
 from termweave.server.settings import Limits
 
 State = Literal["queued", "translating", "done", "error"]
@@ -106,15 +106,15 @@ class Documents:
         # The name is the client's; on the disk it would only ask for trouble.
         translated = output_beside(Path(plain), options)
         source, output = folder / f"source{kind}", folder / f"output{kind}"
-        source.write_bytes(content)
         secret = secrets.token_hex(32).upper()
         own = Document(identifier, secret, owner, translated.name, source, output, options, lines)
         try:
+            source.write_bytes(content)
             with self._accepting:
                 self._make_room()
                 own.work = self._threads.submit(self._translate, own, plain)
                 self._documents[identifier] = own
-        except Problem:
+        except (Problem, OSError):
             self.remove(own)
             raise
         return own
@@ -150,7 +150,8 @@ class Documents:
             own.problem = bad_request("The document cannot be translated", str(error).replace(str(own.source), name))
         except Exception as error:
             log_unforeseen(error, own.id)
-            own.problem = Problem(500, "Internal error", f"The log of the server has more under {own.id}.")
+            unforeseen = Problem(500, "Internal error", f"The log of the server has more under {own.id}.")
+            own.problem = full_disk(error) or unforeseen
         if own.problem is not None:
             own.state = "error"
         own.finished = time.monotonic()

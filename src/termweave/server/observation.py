@@ -132,11 +132,16 @@ class BodyLimit:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
-        headers = {name: value for name, value in scope["headers"] if name in (b"content-length", b"content-encoding")}
+        headers = dict(scope["headers"])
         most = self._most_of_files if _brings_a_file(scope["path"]) else self._most
         if headers.get(b"content-encoding", b"identity") != b"identity":
             problem = Problem(415, "Content-Encoding not supported", "send the body as it is")
             await JSONResponse(problem.body, problem.status)(scope, receive, send)
+            return
+        if b"content-length" in headers and b"transfer-encoding" in headers:
+            # A proxy may go by the one and we by the other: what follows could be another's request.
+            problem = Problem(400, "The length of the request is told twice", "send Content-Length or chunks, not both")
+            await JSONResponse(problem.body, problem.status, {"Connection": "close"})(scope, receive, send)
             return
         too_large = Problem(413, "The request is too large", f"at most {most:,} bytes are taken")
         announced = headers.get(b"content-length", b"0")
