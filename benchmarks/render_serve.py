@@ -20,9 +20,10 @@ TITLES = {
     "toy": "The toy model",
 }
 ABOUT = {
-    "base": "Six layers and six, 512 wide, with a vocabulary learned from the text. Outputs go on to their limit, twice the "
-    "source and more: the work of a real model on long sentences.",
-    "toy": "Two layers and two, 128 wide, trained by `termweave toy`. Translating is cheap: what the server costs shows.",
+    "base": "Six layers and six, 512 wide, with a vocabulary learned from the text. Outputs go on to their limit, twice"
+    " the source and more: the work of a real model on long sentences.",
+    "toy": "Two layers and two, 128 wide, trained by `termweave toy`. Translating is cheap, so the server's own cost "
+    "shows.",
 }
 
 Record = dict[str, Any]
@@ -131,9 +132,9 @@ def main() -> None:
         "",
         "Rendered by `python benchmarks/render_serve.py` from the JSON files in `serving/`; do not edit.",
         "",
-        "`termweave serve` and the load tool (wrk) share the cores. Each request is one sentence of four to twelve words",
-        "to `/v2/translate`. Rounds are interleaved: medians and ranges. After the given time nothing more is sent, and all",
-        "that was sent is waited for: a request without an answer would be lost.",
+        "`termweave serve` and the load tool (wrk) share the cores. Each request is one sentence of four to twelve",
+        "words to `/v2/translate`. Rounds are interleaved: medians and ranges. After the given time nothing more is",
+        "sent, and all that was sent is waited for: a request without an answer would be lost.",
         "",
         *(line for name in TITLES for line in section(name)),
     ]
