@@ -167,7 +167,10 @@ def measure_crowd(options: argparse.Namespace, bodies: Path) -> Record:
     moment = min(MOMENT, max(1, len(during) // 2))
     first, last = statistics.mean(during[:moment]), statistics.mean(during[-moment:])
     say(f"{options.clients} clients: {record['statuses']}, memory {first:.1f} → {last:.1f} MiB")
-    return {**record, "mebibytes": samples, "first_mebibytes": first, "last_mebibytes": last}
+    # Between batches, what they worked with is given back: that floor would rise if something were kept.
+    half = len(samples) // 2
+    floors = {"first_floor": min(samples[:half]), "last_floor": min(samples[half:])}
+    return {**record, "mebibytes": samples, "first_mebibytes": first, "last_mebibytes": last, **floors}
 
 
 def measure_overload(options: argparse.Namespace, bodies: Path) -> Record:
@@ -263,7 +266,7 @@ def parse_options() -> argparse.Namespace:
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--round-seconds", type=float, default=10, help="of everything but the crowd")
     parser.add_argument(
-        "--warm-up", type=float, default=30, help="seconds that the crowd sends before memory is looked at"
+        "--warm-up", type=float, default=60, help="seconds that the crowd sends before memory is looked at"
     )
     parser.add_argument("--queue-tokens", type=int, default=500, help="of the queue that overflows")
     parser.add_argument("--output", type=Path, help="write the report here as JSON")

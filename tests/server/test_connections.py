@@ -11,7 +11,8 @@ import httpx
 import pytest
 from gated_backend import GatedBackend, until
 
-from termweave.server.connections import give_up_unread
+from termweave.server.batching import LONGEST_WAIT
+from termweave.server.connections import configuration, give_up_unread
 from termweave.server.settings import Limits, Settings
 
 HASTE = 0.3  # seconds; whoever waits longer than the test suite is patient would wait for ever
@@ -158,3 +159,9 @@ def test_answers_that_nobody_reads_are_given_up():
                 while True:
                     accepted.sendall(b"a" * 2**20)
             assert reader
+
+
+def test_a_connection_outlives_the_longest_wait_that_clients_are_told():
+    """Else they come back, as told, on a connection that is being closed."""
+    assert Limits().idle_seconds > LONGEST_WAIT
+    assert configuration(lambda: None, Limits()).timeout_keep_alive == Limits().idle_seconds

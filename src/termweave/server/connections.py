@@ -43,6 +43,7 @@ def configuration(app: Any, limits: Limits, **more: Any) -> uvicorn.Config:
         access_log=False,
         proxy_headers=False,
         server_header=False,
+        timeout_keep_alive=limits.idle_seconds,
         h11_max_incomplete_event_size=_HEADER_BYTES,
         backlog=_BACKLOG,
         **more,
