@@ -15,26 +15,44 @@ from termweave.server.batching import LONGEST_WAIT
 from termweave.server.connections import configuration, give_up_unread
 from termweave.server.settings import Limits, Settings
 
-HASTE = 0.3  # seconds; whoever waits longer than the test suite is patient would wait for ever
+HASTE = 0.3  # seconds; nothing here goes wrong if the machine is slower than that
 HEAD = b"POST /v2/translate HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
 
 
 @pytest.fixture(scope="module")
 def hasty(running: Callable[..., Any]) -> Iterator[Any]:
-    limits = Limits(header_seconds=HASTE, body_seconds=HASTE)
-    with running(GatedBackend(), Settings(limits)) as server:
+    """Its time for headers is over when a test says so, see `time_is_over`."""
+    with running(GatedBackend(), Settings(Limits(header_seconds=3600, body_seconds=HASTE))) as server:
         yield server
+
+
+def clocks(server: Any) -> list[Any]:
+    """Those that run for headers of which something has arrived."""
+    connections = list(server.server.server_state.connections)
+    return [own._clock for own in connections if own._due == "headers" and own._has_begun]
+
+
+def time_is_over(server: Any, begun: int = 1) -> None:
+    until(lambda: len(clocks(server)) == begun)
+    for clock in clocks(server):
+        clock._loop.call_soon_threadsafe(clock._callback)
 
 
 def connect(server: Any) -> socket.socket:
     return socket.create_connection((server.host, server.port), timeout=60)
 
 
-def answer(connection: socket.socket) -> tuple[int, dict[str, Any]]:
-    """Status and body of the last answer before the server ends the connection; (0, {}) if there is none."""
+def rest_of(connection: socket.socket) -> bytes:
+    """All that comes until the server ends the connection."""
     received = b""
     while chunk := connection.recv(65536):
         received += chunk
+    return received
+
+
+def answer(connection: socket.socket) -> tuple[int, dict[str, Any]]:
+    """Status and body of the answer before the server ends the connection; (0, {}) if there is none."""
+    received = rest_of(connection)
     if not received:
         return 0, {}
     head, _, body = received.partition(b"\r\n\r\n")
@@ -62,20 +80,28 @@ def drip(connection: socket.socket, byte: bytes) -> None:
 def test_headers_that_stop_are_not_waited_for(hasty: Any, begin: bytes):
     with connect(hasty) as connection:
         connection.sendall(begin)
+        time_is_over(hasty)
         status, body = answer(connection)
     assert (status, set(body)) == (408, {"message", "detail"})
     assert "headers" in body["message"]
 
 
-def test_headers_that_drip_are_not_waited_for(hasty: Any):
+def test_a_byte_now_and_then_does_not_turn_the_clock_back(hasty: Any):
     with connect(hasty) as connection:
         connection.sendall(HEAD + b"X: ")
-        drip(connection, b"a")
+        until(lambda: len(clocks(hasty)) == 1)
+        [clock] = clocks(hasty)
+        [protocol] = hasty.server.server_state.connections
+        for size in range(1, 20):
+            connection.sendall(b"a")
+            until(lambda size=size: len(protocol.conn.trailing_data[0]) == len(HEAD) + 3 + size)
+        assert clocks(hasty) == [clock]
+        time_is_over(hasty)
         assert answer(connection)[0] == 408
 
 
-def test_a_connection_that_says_nothing_is_closed_without_a_word(hasty: Any):
-    with connect(hasty) as connection:
+def test_a_connection_that_says_nothing_is_closed_without_a_word(running: Callable[..., Any]):
+    with running(GatedBackend(), Settings(Limits(header_seconds=HASTE))) as server, connect(server) as connection:
         assert answer(connection) == (0, {})
 
 
@@ -83,8 +109,10 @@ def test_a_second_request_has_a_clock_of_its_own(hasty: Any):
     with connect(hasty) as connection:
         connection.sendall(b"GET /health HTTP/1.1\r\nHost: localhost\r\n\r\n")
         assert connection.recv(65536).startswith(b"HTTP/1.1 200")
+        assert not clocks(hasty)
         connection.sendall(HEAD)
-        assert answer(connection)[0] == 408
+        time_is_over(hasty)
+        assert b"HTTP/1.1 408" in rest_of(connection)
 
 
 @pytest.mark.parametrize("length", [b"Content-Length: 100\r\n\r\n", b"Transfer-Encoding: chunked\r\n\r\nFFFF\r\n"])
@@ -108,13 +136,12 @@ def test_bodies_nobody_wants_are_not_waited_for(hasty: Any, path: bytes):
 def test_a_request_that_waits_for_its_translation_may_wait(running: Callable[..., Any]):
     """The clock is for what the client sends."""
     backend = GatedBackend(open_gate=False)
-    hasty = Settings(Limits(header_seconds=HASTE, body_seconds=HASTE))
-    with running(backend, hasty) as server, connect(server) as slow, connect(server) as connection:
+    with running(backend) as server, connect(server) as connection:
         body = b'{"text": ["ein Haus"], "source_lang": "DE", "target_lang": "EN"}'
         connection.sendall(HEAD + b"Connection: close\r\nContent-Length: %d\r\n\r\n" % len(body) + body)
         backend.entered.acquire()
-        slow.sendall(HEAD)
-        assert answer(slow)[0] == 408  # the time is over
+        [protocol] = server.server.server_state.connections
+        assert protocol._clock is None
         backend.gate.set()
         assert answer(connection)[0] == 200
 
@@ -124,10 +151,11 @@ def test_many_slow_clients_leave_room_for_others(hasty: Any):
     for connection in slow:
         connection.sendall(HEAD)
     assert httpx.get(hasty.url + "/health").status_code == 200
-    until(lambda: not hasty.server.server_state.connections)
+    time_is_over(hasty, begun=200)
     assert {answer(connection)[0] for connection in slow} == {408}
     for connection in slow:
         connection.close()
+    until(lambda: not hasty.server.server_state.connections)
 
 
 @pytest.mark.parametrize("data", [b"\x16\x03\x01\x02\x00\x01\x00", b"HELO there\r\n\r\n", b"GET /\r\n\r\n"])
