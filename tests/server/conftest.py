@@ -22,6 +22,7 @@ from termweave.model.checkpoint import save_checkpoint
 from termweave.model.transformer import Transformer
 from termweave.server.app import create_app
 from termweave.server.backend import Backend, TranslatorBackend
+from termweave.server.connections import configuration
 from termweave.server.settings import Settings
 from termweave.text.subwords import Subwords
 
@@ -35,9 +36,8 @@ class RunningServer:
     """An application behind uvicorn, in a thread of this process."""
 
     def __init__(self, app: Any) -> None:
-        configuration = uvicorn.Config(app, port=0, log_config=None, access_log=False, proxy_headers=False)
         self.app = app
-        self.server = uvicorn.Server(configuration)
+        self.server = uvicorn.Server(configuration(app, app.state.service.limits, port=0))
         self.thread = threading.Thread(target=self.server.run, daemon=True)
 
     def start(self) -> None:

@@ -156,6 +156,26 @@ def test_the_number_of_requests_is_bounded_too():
     run(clients(), batcher)
 
 
+def test_a_full_queue_is_told_before_any_work():
+    backend = GatedBackend(open_gate=False)
+    batcher = Batcher(backend, Gathering(queued_tokens=5, patience=0))
+
+    async def clients():
+        at_work = asyncio.ensure_future(batcher.submit(sentences("ab"), ENGLISH))
+        await entered(backend)
+        batcher.require_room()
+        waiting = asyncio.ensure_future(batcher.submit(sentences("cd", tokens=5), ENGLISH))
+        await asyncio.sleep(0)
+        with pytest.raises(Problem) as refused:
+            batcher.require_room()
+        backend.gate.set()
+        await asyncio.gather(at_work, waiting)
+        batcher.require_room()
+        return refused.value
+
+    assert run(clients(), batcher).status == 503
+
+
 def test_a_request_larger_than_the_queue_is_taken_when_nothing_waits():
     batcher = Batcher(GatedBackend(), Gathering(queued_tokens=2))
     assert texts(run(batcher.submit(sentences("ab", tokens=100), ENGLISH), batcher)) == ["ba"]

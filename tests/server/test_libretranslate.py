@@ -42,6 +42,18 @@ def test_the_client_detects(client: LibreTranslateAPI, text: str, language: str)
     assert 0 < first["confidence"] <= 100
 
 
+@pytest.mark.parametrize("text", [" ", "\n", "1,234.5", "🌷 🌷", "?!"])
+def test_a_text_without_letters_is_in_no_language(client: LibreTranslateAPI, text: str):
+    assert client.detect(text) == [{"language": "en", "confidence": 0.0}]
+
+
+def test_an_empty_text_has_nothing_to_detect(client: LibreTranslateAPI):
+    with pytest.raises(HTTPError) as caught:
+        client.detect("")
+    assert caught.value.code == 400
+    assert b"'q'" in caught.value.read()
+
+
 def test_the_client_sees_errors(client: LibreTranslateAPI):
     with pytest.raises(HTTPError) as caught:
         client.translate(SENTENCE, "de", "fr")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import resource
 import signal
 import socket
 import threading
@@ -42,6 +43,39 @@ def test_it_serves_remembers_and_stops(model_folder: Path, tmp_path: Path):
         client.join()
         process.wait()
         assert len(answers[0].json()["translations"]) == 60
+
+
+def test_a_full_disk_and_a_broken_store_are_told_and_pass(model_folder: Path, tmp_path: Path):
+    """The system refuses to write, as on a full disk; then the file is overwritten with nonsense."""
+    store = tmp_path / "store.sqlite"
+    glossary = {"name": "kept", "source_lang": "de", "target_lang": "en", "entries": "Haus\tbuilding"}
+    document = {"data": {"source": "de", "target": "en"}, "files": {"file": ("a.txt", b"ein Haus")}}
+    with serving(model_folder, store) as [server]:
+        process, address = server.process, server.address
+
+        def create() -> httpx.Response:
+            return httpx.post(address + "/v2/glossaries", json=glossary)
+
+        def translate_file() -> httpx.Response:
+            return httpx.post(address + "/translate_file", **document, timeout=60)
+
+        assert create().status_code == 201
+        _, most = resource.prlimit(process.pid, resource.RLIMIT_FSIZE, (0, resource.RLIM_INFINITY))
+        refused = [create(), translate_file()]
+        assert [own.status_code for own in refused] == [503, 503]
+        assert all(int(own.headers["retry-after"]) > 0 for own in refused)
+        assert "store" in refused[0].json()["message"]
+        assert "full" in refused[1].json()["error"]
+        assert len(httpx.get(address + "/v2/glossaries").json()["glossaries"]) == 1
+        assert httpx.post(address + "/v2/translate", json=BODY, timeout=60).status_code == 200, "needs no disk"
+        resource.prlimit(process.pid, resource.RLIMIT_FSIZE, (most, most))
+        assert [create().status_code, translate_file().status_code] == [201, 200]
+        for file in tmp_path.glob("store.sqlite*"):
+            file.unlink()
+        store.write_bytes(b"this is no store" * 1000)
+        assert create().status_code == 503
+        store.unlink()
+        assert create().status_code == 201
 
 
 def test_a_port_in_use_is_told_before_the_model_is_loaded(tmp_path: Path):

@@ -65,11 +65,18 @@ def require_this_machine(request: HTTPConnection) -> None:
         raise Problem(403, "Authorization failed", remedy)
     if any(header in request.headers for header in _PROXY_HEADERS):
         raise Problem(403, "Authorization failed", f"The request came through a proxy. {remedy}")
-    if not _is_local_name(urlsplit("//" + request.headers.get("host", "")).hostname):
+    if not _is_local_name(_host_of("//" + request.headers.get("host", ""))):
         raise Problem(403, "Authorization failed", f"It is addressed by a name that is not this machine's. {remedy}")
     origin = request.headers.get("origin")
-    if origin is not None and not _is_local_name(urlsplit(origin).hostname):
+    if origin is not None and not _is_local_name(_host_of(origin)):
         raise Problem(403, "Authorization failed", f"A page from elsewhere sent the request. {remedy}")
+
+
+def _host_of(address: str) -> str | None:
+    try:
+        return urlsplit(address).hostname
+    except ValueError:  # such as http://[
+        return None
 
 
 def _is_local_name(name: str | None) -> bool:

@@ -32,7 +32,7 @@ from termweave.server import (
 from termweave.server.backend import Backend
 from termweave.server.documentation import SCHEMAS, SUCCESSES
 from termweave.server.observation import BodyLimit, Observed, log
-from termweave.server.problems import Problem
+from termweave.server.problems import Problem, full_disk
 from termweave.server.service import Service
 from termweave.server.settings import Settings
 
@@ -76,7 +76,12 @@ def create_app(backend: Backend, store: str | Path, settings: Settings | None = 
         app.add_exception_handler(kind, handler)
     # The limits for files are ones on what is stored; in JSON and forms, quotes and escapes come on top.
     largest = max(settings.limits.glossary_bytes, settings.limits.document_bytes)
-    app.add_middleware(BodyLimit, most=settings.limits.body_bytes, most_of_files=2 * largest)
+    app.add_middleware(
+        BodyLimit,
+        most=settings.limits.body_bytes,
+        most_of_files=2 * largest,
+        seconds=settings.limits.body_seconds,
+    )
     app.add_middleware(Observed, metrics=service.metrics)
     app.openapi = lambda: _openapi(app)  # type: ignore[method-assign]
     return app
@@ -95,6 +100,14 @@ async def _on_problem(request: Request, error: Exception) -> Response:
 async def _on_store(request: Request, error: Exception) -> Response:
     log.error("store", extra={"fields": {"error": str(error)}})
     return _answer(request, Problem(503, "The store is not available", "The log of the server has more.", 10))
+
+
+async def _on_system(request: Request, error: Exception) -> Response:
+    problem = full_disk(error)
+    if problem is None:
+        raise error
+    log.error("disk", extra={"fields": {"error": type(error).__name__}})
+    return _answer(request, problem)
 
 
 async def _on_mistake(request: Request, error: Exception) -> Response:
@@ -135,6 +148,7 @@ async def _on_leaving(request: Request, error: Exception) -> Response:
 _HANDLERS: dict[type[Exception], Any] = {
     Problem: _on_problem,
     StoreError: _on_store,
+    OSError: _on_system,
     TermweaveError: _on_mistake,
     RequestValidationError: _on_invalid,
     HTTPException: _on_http,

@@ -100,6 +100,12 @@ class Batcher:
     def queued_tokens(self) -> int:
         return self._tokens
 
+    def require_room(self) -> None:
+        """Refuse what would be refused anyway before any work is put into it: a crowd is answered the faster."""
+        with self._changed:
+            if self._is_full(tokens=1):
+                raise self._overloaded()
+
     async def submit(self, sentences: Sequence[Sentence], settings: SearchSettings) -> list[Translation]:
         """Translations, in order. Raises a `Problem` at once if there is no room, a `TermweaveError` from decoding."""
         if not sentences:
@@ -118,14 +124,21 @@ class Batcher:
         with self._changed:
             if self._closing:
                 raise Problem(503, "The server is shutting down", "Try again in a moment.", retry_after=5)
-            full = len(self._queue) >= self._gathering.queued_requests
-            # An empty queue takes any request, so that one larger than the queue is not refused for ever.
-            if full or (self._tokens and self._tokens + tokens > self._gathering.queued_tokens):
-                wait = min(self._tokens / self._speed, LONGEST_WAIT)
-                raise Problem(503, "The server is overloaded", "Too many texts are waiting; try again later.", wait)
+            if self._is_full(tokens):
+                raise self._overloaded()
             self._queue.append(waiting)
             self._tokens += tokens
             self._changed.notify_all()
+
+    def _is_full(self, tokens: int) -> bool:
+        if len(self._queue) >= self._gathering.queued_requests:
+            return True
+        # An empty queue takes any request, so that one larger than the queue is not refused for ever.
+        return bool(self._tokens) and self._tokens + tokens > self._gathering.queued_tokens
+
+    def _overloaded(self) -> Problem:
+        wait = min(self._tokens / self._speed, LONGEST_WAIT)
+        return Problem(503, "The server is overloaded", "Too many texts are waiting; try again later.", wait)
 
     def _forget(self, waiting: _Waiting) -> None:
         with self._changed:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 import re
 from collections.abc import Mapping
@@ -15,7 +14,6 @@ from starlette.requests import Request
 
 from termweave.server.problems import Problem, bad_request
 
-_SECONDS = 60  # to send a body
 _MOST_FIELDS = 10_000
 _NESTED = re.compile(r"(\w+)\[(\d{1,4})\]\.(\w+)")  # dictionaries[0].source_lang
 _TRUE, _FALSE = ("1", "true"), ("0", "false")
@@ -132,11 +130,7 @@ async def read_upload(request: Request, name: str = "file") -> tuple[Fields, str
 
 
 async def read_body(request: Request) -> bytes:
-    try:
-        async with asyncio.timeout(_SECONDS):
-            return await request.body()
-    except TimeoutError:
-        raise Problem(408, "The body did not arrive", f"send it within {_SECONDS} seconds") from None
+    return await request.body()
 
 
 def _json_object(body: bytes) -> dict[str, Any]:

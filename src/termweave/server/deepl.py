@@ -26,6 +26,7 @@ router = APIRouter(tags=["DeepL-compatible"])
 MOST_GLOSSARIES = 5
 _SPLITTINGS: dict[str, Splitting] = {"0": "none", "1": "lines", "nonewlines": "sentences"}
 _NOT_DONE = ("style_id", "custom_instructions", "translation_memory_id", "translation_memory_threshold")
+_FLAGS = ("preserve_formatting", "show_billed_characters")  # checked, and without effect
 _FORMALITIES = ("default", "prefer_more", "prefer_less")
 
 _TRANSLATE = body(
@@ -39,7 +40,7 @@ _TRANSLATE = body(
         split_sentences=text("Where texts are split.", enum=list(_SPLITTINGS)),
         preserve_formatting=flag("Taken; formatting is always preserved."),
         formality=text("Preferences are taken and have no effect.", enum=list(_FORMALITIES)),
-        tag_handling=text("What the texts hold besides text.", enum=list(KINDS)),
+        tag_handling=text("What the texts hold besides text.", enum=["", *KINDS]),
         ignore_tags=texts("Elements whose content stays as it is."),
         splitting_tags=texts("Tags of XML that no sentence goes across."),
         non_splitting_tags=texts("Tags of XML that are none of those."),
@@ -79,6 +80,8 @@ async def translate(request: Request) -> DeepLTranslations:
     if not wanted:
         raise bad_request("Parameter 'text' not specified", "send one text or more")
     refuse_what_is_not_done(given)
+    for name in _FLAGS:
+        given.flag(name)
     markup = markup_of(given)
     target = service.languages.target(given.text("target_lang"))
     glossaries = glossaries_of(given)

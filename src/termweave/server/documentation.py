@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from pydantic import BaseModel, Field
@@ -41,8 +42,18 @@ def problems(*statuses: int, model: type[BaseModel] = ProblemBody) -> dict[int |
 
 def body(schema: dict[str, Any], *, required: bool = True) -> dict[str, Any]:
     """A body that may be JSON or a form, for `openapi_extra`."""
-    content = {kind: {"schema": schema} for kind in ("application/json", FORM)}
+    content = {"application/json": {"schema": _with_nulls(schema)}, FORM: {"schema": schema}}
     return {"requestBody": {"required": required, "content": content}}
+
+
+def _with_nulls(schema: dict[str, Any]) -> dict[str, Any]:
+    """The same object in JSON, where null is as good as a field that is left out."""
+    null = {"type": "null"}
+    properties = {
+        name: own if name in schema["required"] else {"anyOf": [own, null]}
+        for name, own in schema["properties"].items()
+    }
+    return {**schema, "properties": properties}
 
 
 def upload_body(required: tuple[str, ...], **properties: dict[str, Any]) -> dict[str, Any]:
@@ -71,12 +82,22 @@ def text(description: str, **more: Any) -> dict[str, Any]:
     return {"type": "string", "description": description, **more}
 
 
-def texts(description: str, **more: Any) -> dict[str, Any]:
-    return {"type": "array", "items": {"type": "string"}, "description": description, **more}
+def texts(description: str, examples: Sequence[list[str]] = (), **more: Any) -> dict[str, Any]:
+    """A list; one text counts as a list of it."""
+    several = {"type": "array", "items": {"type": "string"}, **more}
+    shown = {"examples": list(examples)} if examples else {}
+    return {"anyOf": [several, {"type": "string"}], "description": description, **shown}
 
 
 def flag(description: str) -> dict[str, Any]:
-    return {"type": "boolean", "description": description}
+    """Some clients write them as texts or numbers."""
+    return {"enum": [True, False, "true", "false", 1, 0, "1", "0"], "description": description}
+
+
+def count(description: str) -> dict[str, Any]:
+    """A whole number, also as a text."""
+    whole = {"type": "integer", "minimum": 0}
+    return {"anyOf": [whole, {"type": "string", "pattern": "^[0-9]{1,9}$"}], "description": description}
 
 
 def query(name: str, description: str, required: bool = False, **schema: Any) -> dict[str, Any]:

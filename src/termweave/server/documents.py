@@ -26,7 +26,7 @@ from termweave.errors import StoreError, TermweaveError
 from termweave.server.document_store import DocumentStore, State, Step, StoredDocument
 from termweave.server.lines import LineTranslator, Stopped
 from termweave.server.observation import log_unforeseen
-from termweave.server.problems import Problem, bad_request
+from termweave.server.problems import Problem, bad_request, full_disk
 from termweave.server.settings import Limits
 
 Result = TypeVar("Result")
@@ -130,9 +130,9 @@ class Documents:
         # The name is the client's; on the disk it would only ask for trouble.
         translated = output_beside(Path(plain), options).name.replace("\0", "")  # which cannot be stored
         source, output = folder / f"source{kind}", folder / f"output{kind}"
-        source.write_bytes(content)
         work = Work(identifier, secrets.token_hex(32).upper(), owner, source, output, options, lines)
         try:
+            source.write_bytes(content)
             self._store.add(identifier, work.secret, owner, translated, self._server)
         except BaseException:
             shutil.rmtree(folder, ignore_errors=True)
@@ -180,7 +180,8 @@ class Documents:
             return bad_request("The document cannot be translated", str(error).replace(str(work.source), name))
         except Exception as error:
             log_unforeseen(error, work.id)
-            return Problem(500, "Internal error", f"The log of the server has more under {work.id}.")
+            unforeseen = Problem(500, "Internal error", f"The log of the server has more under {work.id}.")
+            return full_disk(error) or unforeseen
 
     def _finish(self, work: Work, outcome: bytes | Problem) -> None:
         """Hand it to the store; if that is not available, again and again: the work is done and must not be lost."""

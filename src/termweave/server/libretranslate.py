@@ -14,7 +14,7 @@ from termweave.server.backend import SearchSettings
 from termweave.server.bodies import Fields, read_fields, read_upload
 from termweave.server.deepl_documents import fetched
 from termweave.server.detection import detect
-from termweave.server.documentation import body, fields, problems, text, upload_body
+from termweave.server.documentation import body, count, fields, problems, text, texts, upload_body
 from termweave.server.languages import Languages, name_of
 from termweave.server.markup import Markup
 from termweave.server.problems import bad_request
@@ -32,15 +32,11 @@ _KEY = text("An API key, if the server wants one; the header Authorization does 
 _TRANSLATE = body(
     fields(
         required=("q", "source", "target"),
-        q={
-            "description": "A text, or a list of texts.",
-            "oneOf": [text(""), {"type": "array", "items": text("")}],
-            "examples": [_TEXT],
-        },
+        q=texts("A text, or a list of texts.", minItems=1, examples=[[_TEXT]]),
         source=text("Its language, such as de, or auto.", examples=["de"]),
         target=text("Language to translate into, such as en.", examples=["en"]),
         format=text("What the texts are.", enum=list(_FORMATS)),
-        alternatives={"type": "integer", "minimum": 0, "description": "So many other translations."},
+        alternatives=count("So many other translations."),
         api_key=_KEY,
     )
 )
@@ -165,14 +161,21 @@ async def languages(request: Request) -> list[LibreLanguage]:
 
 @router.post(
     "/detect",
-    openapi_extra=body(fields(("q",), q=text("A text.", examples=[_TEXT]), api_key=_KEY)),
+    openapi_extra=body(fields(("q",), q=text("A text.", minLength=1, examples=[_TEXT]), api_key=_KEY)),
     responses=problems(model=ErrorBody),
 )
 async def detect_language(request: Request) -> list[DetectedLanguage]:
-    """What language a text is probably in, the likeliest first."""
+    """What language a text is probably in, the likeliest first; one without letters is told with confidence 0."""
+    service = service_of(request)
     given = await read_fields(request)
-    await service_of(request).identify(request, given.text("api_key", ""))
-    found = await asyncio.to_thread(detect, given.text("q"))
+    await service.identify(request, given.text("api_key", ""))
+    wanted = given.text("q")
+    if not wanted:
+        raise bad_request("Parameter 'q' not specified", "send a text that is not empty")
+    if not any(map(str.isalpha, wanted)):  # no language: as in LibreTranslate, some answer, and that it means nothing
+        known = service.languages.sources
+        return [DetectedLanguage(language="en" if "en" in known else known[0], confidence=0.0)]
+    found = await asyncio.to_thread(detect, wanted)
     likely = [own for own in found if own[1] >= _LIKELY] or found[:1]
     return [DetectedLanguage(language=language, confidence=round(100 * share, 1)) for language, share in likely]
 

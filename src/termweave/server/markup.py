@@ -30,7 +30,9 @@ class Markup:
 def markup_of(given: Fields) -> Markup | None:
     """What DeepL's clients say in `tag_handling` and beside it; None for plain text."""
     kind = given.text("tag_handling", "").lower()
-    if not kind:
+    splitting = _names(given.texts("splitting_tags")) - _names(given.texts("non_splitting_tags"))
+    ignored = _names(given.texts("ignore_tags"))
+    if not kind:  # what is wrong with the rest is told all the same
         return None
     if kind not in KINDS:
         raise bad_request("Value for 'tag_handling' not supported", f"use one of: {', '.join(KINDS)}")
@@ -38,8 +40,7 @@ def markup_of(given: Fields) -> Markup | None:
         raise bad_request(
             "Value for 'split_sentences' not supported", "texts with tags are split into sentences; leave it out"
         )
-    splitting = _names(given.texts("splitting_tags")) - _names(given.texts("non_splitting_tags"))
-    return Markup(cast(Literal["html", "xml"], kind), _names(given.texts("ignore_tags")), splitting)
+    return Markup(cast(Literal["html", "xml"], kind), ignored, splitting)
 
 
 def _names(values: Sequence[str]) -> frozenset[str]:

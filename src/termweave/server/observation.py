@@ -6,6 +6,8 @@ an unexpected error its kind and its place in the code, for its message may quot
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
 import json
 import logging
 import sys
@@ -118,40 +120,58 @@ _METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"
 
 
 class BodyLimit:
-    """Refuses bodies that are too large, whether their size is announced or not."""
+    """Refuses bodies that are too large, whether their size is announced or not, and those that do not arrive."""
 
-    def __init__(self, app: ASGIApp, most: int, most_of_files: int) -> None:
+    def __init__(self, app: ASGIApp, most: int, most_of_files: int, seconds: float) -> None:
         self._app = app
         self._most = most
         self._most_of_files = most_of_files
+        self._seconds = seconds
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
-        headers = {name: value for name, value in scope["headers"] if name in (b"content-length", b"content-encoding")}
+        headers = dict(scope["headers"])
         most = self._most_of_files if _brings_a_file(scope["path"]) else self._most
         if headers.get(b"content-encoding", b"identity") != b"identity":
             problem = Problem(415, "Content-Encoding not supported", "send the body as it is")
             await JSONResponse(problem.body, problem.status)(scope, receive, send)
             return
+        if b"content-length" in headers and b"transfer-encoding" in headers:
+            # A proxy may go by the one and we by the other: what follows could be another's request.
+            problem = Problem(400, "The length of the request is told twice", "send Content-Length or chunks, not both")
+            await JSONResponse(problem.body, problem.status, {"Connection": "close"})(scope, receive, send)
+            return
         too_large = Problem(413, "The request is too large", f"at most {most:,} bytes are taken")
         announced = headers.get(b"content-length", b"0")
         if announced.isdigit() and int(announced[:20]) > most:
-            await _discard(receive)
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(self._seconds):
+                    await _discard(receive)
             await JSONResponse(too_large.body, 413, {"Connection": "close"})(scope, receive, send)
             return
-        size = 0
+        await self._app(scope, self._limited(receive, too_large, most), send)
 
-        async def counted() -> Message:
-            nonlocal size
-            message = await receive()
+    def _limited(self, receive: Receive, too_large: Problem, most: int) -> Receive:
+        size, whole = 0, False
+        deadline = asyncio.get_running_loop().time() + self._seconds
+
+        async def limited() -> Message:
+            nonlocal size, whole
+            try:
+                async with asyncio.timeout_at(None if whole else deadline):
+                    message = await receive()
+            except TimeoutError:
+                within = f"send it within {self._seconds:g} seconds"
+                raise Problem(408, "The body did not arrive", within) from None
             size += len(message.get("body", b""))
+            whole = whole or not message.get("more_body", False)
             if size > most:
                 raise too_large
             return message
 
-        await self._app(scope, counted, send)
+        return limited
 
 
 def _brings_a_file(path: str) -> bool:

@@ -26,7 +26,7 @@ Characters = tuple[int, int]
 
 
 class Term(BaseModel):
-    model_config = ConfigDict(extra="forbid")
+    model_config = ConfigDict(extra="forbid", strict=True)
 
     source: str = Field(description="As whole words. Only what is forbidden everywhere has none.")
     target: str | None = Field(None, description="What it becomes, or what must not be used; a term to keep has none.")
@@ -40,7 +40,7 @@ class Term(BaseModel):
 
 
 class TranslateBody(BaseModel):
-    model_config = ConfigDict(extra="forbid")
+    model_config = ConfigDict(extra="forbid", strict=True)
 
     texts: list[str] = Field(min_length=1, examples=[["Der Lehrer hat ein Haus gekauft."]])
     source: str | None = Field(None, description="Language of the texts, such as de; without it, it is detected.")

@@ -30,7 +30,7 @@ TYPES = {"tsv": "text/tab-separated-values", "csv": "text/csv", "tbx": "applicat
 _FILE = {
     "requestBody": {
         "required": True,
-        "content": {kind: {"schema": {"type": "string"}} for kind in (*TYPES.values(), "application/octet-stream")},
+        "content": {kind: {} for kind in (*TYPES.values(), "application/octet-stream")},  # {}: bytes, as they are
     }
 }
 _FORMAT = query("format", "How the file is written; without it, the type of the body tells.", enum=list(FORMATS))

@@ -20,14 +20,14 @@ router = APIRouter(tags=["Termweave"])
 
 
 class TermPair(BaseModel):
-    model_config = ConfigDict(extra="forbid")
+    model_config = ConfigDict(extra="forbid", strict=True)
 
     source: str
     target: str
 
 
 class InspectBody(BaseModel):
-    model_config = ConfigDict(extra="forbid")
+    model_config = ConfigDict(extra="forbid", strict=True)
 
     text: str = Field(description="One sentence.", examples=["Das Haus"])
     translation: str = Field(description="Its translation, by this server or anyone.", examples=["the building"])

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import errno
 import math
 
+_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 QUOTA_EXCEEDED = 456  # DeepL's own status: the characters of this month are used up
 
 
@@ -40,3 +42,10 @@ def bad_request(message: str, detail: str = "") -> Problem:
 
 def not_found(what: str, detail: str = "") -> Problem:
     return Problem(404, f"{what} not found", detail)
+
+
+def full_disk(error: BaseException) -> Problem | None:
+    """What an error of the system is to a client, if it means that nothing more can be written."""
+    if isinstance(error, OSError) and error.errno in _FULL:
+        return Problem(503, "The disk of the server is full", "The log of the server has more; try again later.", 30)
+    return None

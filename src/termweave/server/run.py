@@ -13,13 +13,11 @@ from termweave.decoding.translator import Translator
 from termweave.errors import ConfigError
 from termweave.server.app import create_app
 from termweave.server.backend import TranslatorBackend
+from termweave.server.connections import configuration, give_up_unread
 from termweave.server.database import Database
 from termweave.server.keys import KeyStore
 from termweave.server.observation import log, log_as_json
 from termweave.server.settings import Settings
-
-_HEADER_BYTES = 32 * 1024
-_BACKLOG = 512
 
 
 def serve(
@@ -38,17 +36,8 @@ def serve(
         "serving",
         extra={"fields": {"address": address_of(listening), "directions": list(translator.directions)}},
     )
-    # proxy_headers: whom a request comes from is what the connection says, not what a header says.
-    configuration = uvicorn.Config(
-        app,
-        log_config=None,
-        access_log=False,
-        proxy_headers=False,
-        server_header=False,
-        h11_max_incomplete_event_size=_HEADER_BYTES,
-        backlog=_BACKLOG,
-    )
-    uvicorn.Server(configuration).run(sockets=[listening])
+    give_up_unread(listening, settings.limits)
+    uvicorn.Server(configuration(app, settings.limits)).run(sockets=[listening])
 
 
 def require_keys(host: str, store: str | Path) -> None:

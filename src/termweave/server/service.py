@@ -183,6 +183,7 @@ class Service:
             raise
 
     async def _check(self, request: Request, caller: Caller, texts: Sequence[str]) -> None:
+        self.batcher.require_room()
         characters = sum(map(len, texts))
         if len(texts) > self.limits.texts:
             raise Problem(413, "Too many texts", f"at most {self.limits.texts} fit into one request")

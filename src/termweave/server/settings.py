@@ -23,6 +23,10 @@ class Limits:
     glossary_name: int = 1024  # characters
     terms: int = 1000  # given inside one request
     beam: int = 32
+    header_seconds: float = 10  # until the headers of a request have arrived
+    body_seconds: float = 60  # from then on until its body has
+    idle_seconds: int = 75  # that a connection waits for another request; longer than refused clients and proxies do
+    unread_seconds: float = 60  # that a client may take nothing of its answer
     requests_per_minute: int = 600  # of one key; 0: as many as it likes
 
 
