@@ -78,10 +78,10 @@ def crowd(record: Record) -> list[str]:
         *counted(record),
         "",
         f"{record['a_second']:.1f} requests a second; p50 {record['p50']:,.0f} ms, p95 {record['p95']:,.0f} ms, "
-        f"p99 {record['p99']:,.0f} ms, the longest {record['longest']:,.0f} ms. Resident memory, mean of ten seconds: "
-        f"{record['first_mebibytes']:.1f} MiB first, {record['last_mebibytes']:.1f} MiB last ({growth:+.1f}); "
-        f"the lowest, between batches: {record['first_floor']:.1f} MiB in the first half, {record['last_floor']:.1f} "
-        "MiB in the second.",
+        f"p99 {record['p99']:,.0f} ms, the longest {record['longest']:,.0f} ms.",
+        "",
+        f"Resident memory after {record['warm_up']:g} seconds, mean of ten: {record['first_mebibytes']:.1f} MiB first, "
+        f"{record['last_mebibytes']:.1f} MiB last ({growth:+.1f}), {record['highest_mebibytes']:.1f} MiB at most.",
         "",
     ]
 
