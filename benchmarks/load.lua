@@ -11,6 +11,7 @@ local now = ffi.new("moment")
 
 local bodies, seconds, start = {}, 0, nil
 local waits = {} -- seconds, of refusals whose clients have not begun to wait
+local awake = 0 -- when the last of those who wait comes again
 sent, answered, last, without_retry = -1, 0, 0, 0 -- -1: wrk asks for one request to look at before it begins
 statuses = {}
 
@@ -37,9 +38,11 @@ end
 -- wrk asks before every request, so after every answer too. It does not say for whom: somebody waits for each refusal.
 function delay()
    if elapsed() < seconds then
-      return 1000 * (table.remove(waits) or 0)
+      local wait = table.remove(waits) or 0
+      awake = math.max(awake, elapsed() + wait)
+      return 1000 * wait
    end
-   if answered == sent then
+   if answered == sent and elapsed() > awake then
       ffi.C.kill(ffi.C.getpid(), INTERRUPT) -- wrk sleeps for all the time it was given, unless it is interrupted
    end
    return 3600 * 1000

@@ -71,17 +71,19 @@ def told(statuses: dict[str, int]) -> str:
 
 
 def crowd(record: Record) -> list[str]:
-    growth = record["last_mebibytes"] - record["first_mebibytes"]
+    steady = record["mebibytes"][int(record["warm_up"]) :]
+    halves = steady[: len(steady) // 2], steady[len(steady) // 2 :]
     return [
         f"{record['clients']} clients, {record['seconds']:g} seconds:",
         "",
         *counted(record),
         "",
         f"{record['a_second']:.1f} requests a second; p50 {record['p50']:,.0f} ms, p95 {record['p95']:,.0f} ms, "
-        f"p99 {record['p99']:,.0f} ms, the longest {record['longest']:,.0f} ms. Resident memory, mean of ten seconds: "
-        f"{record['first_mebibytes']:.1f} MiB first, {record['last_mebibytes']:.1f} MiB last ({growth:+.1f}); "
-        f"the lowest, between batches: {record['first_floor']:.1f} MiB in the first half, {record['last_floor']:.1f} "
-        "MiB in the second.",
+        f"p99 {record['p99']:,.0f} ms, the longest {record['longest']:,.0f} ms.",
+        "",
+        f"Resident memory rises and falls with every batch. After {record['warm_up']:g} seconds, lowest and highest: "
+        f"{min(halves[0]):,.0f} and {max(halves[0]):,.0f} MiB in the first half of the time, {min(halves[1]):,.0f} and "
+        f"{max(halves[1]):,.0f} MiB in the second.",
         "",
     ]
 

@@ -148,7 +148,6 @@ def measure_batching(options: argparse.Namespace, bodies: Path) -> list[Record]:
 
 def measure_crowd(options: argparse.Namespace, bodies: Path) -> Record:
     with serving(options) as server:
-        load(server, bodies, options.clients, options.warm_up)
         stop, samples = threading.Event(), []
 
         def sample() -> None:
@@ -158,19 +157,17 @@ def measure_crowd(options: argparse.Namespace, bodies: Path) -> Record:
         sampling = threading.Thread(target=sample)
         sampling.start()
         try:
-            record = load(server, bodies, options.clients, options.seconds)
+            record = load(server, bodies, options.clients, options.warm_up + options.seconds)
         finally:
             stop.set()
             sampling.join()
-    # Only while requests were sent: what is left of them is answered after that.
-    during = samples[: int(options.seconds)]
-    moment = min(MOMENT, max(1, len(during) // 2))
-    first, last = statistics.mean(during[:moment]), statistics.mean(during[-moment:])
+    # At first, memory is claimed; after the last request was sent, batches get smaller.
+    steady = samples[int(options.warm_up) : int(options.warm_up + options.seconds)]
+    moment = min(MOMENT, max(1, len(steady) // 2))
+    first, last = statistics.mean(steady[:moment]), statistics.mean(steady[-moment:])
     say(f"{options.clients} clients: {record['statuses']}, memory {first:.1f} → {last:.1f} MiB")
-    # Between batches, what they worked with is given back: that floor would rise if something were kept.
-    half = len(samples) // 2
-    floors = {"first_floor": min(samples[:half]), "last_floor": min(samples[half:])}
-    return {**record, "mebibytes": samples, "first_mebibytes": first, "last_mebibytes": last, **floors}
+    memory = {"mebibytes": samples, "first_mebibytes": first, "last_mebibytes": last, "warm_up": options.warm_up}
+    return {**record, **memory, "highest_mebibytes": max(steady)}
 
 
 def measure_overload(options: argparse.Namespace, bodies: Path) -> Record:
@@ -265,9 +262,7 @@ def parse_options() -> argparse.Namespace:
     parser.add_argument("--few", type=int, default=32, help="clients that batching is measured with")
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--round-seconds", type=float, default=10, help="of everything but the crowd")
-    parser.add_argument(
-        "--warm-up", type=float, default=60, help="seconds that the crowd sends before memory is looked at"
-    )
+    parser.add_argument("--warm-up", type=float, default=30, help="seconds that the crowd sends before these")
     parser.add_argument("--queue-tokens", type=int, default=500, help="of the queue that overflows")
     parser.add_argument("--output", type=Path, help="write the report here as JSON")
     return parser.parse_args()

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import logging
 import resource
 import signal
 import socket
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import httpx
@@ -18,6 +19,17 @@ from termweave.server.run import serve
 from termweave.server.settings import Settings
 
 BODY = {"text": ["ein Haus am Fluss"], "source_lang": "DE", "target_lang": "EN-US"}
+
+
+@pytest.fixture(autouse=True)
+def log_as_before() -> Iterator[None]:
+    """`serve` has the log written to the standard error of its test, which later tests do not have any more."""
+    loggers = [logging.getLogger(name) for name in ("termweave.server", "uvicorn", "uvicorn.error")]
+    before = [(logger, logger.handlers, logger.propagate, logger.level) for logger in loggers]
+    yield
+    for logger, handlers, propagate, level in before:
+        logger.handlers, logger.propagate = handlers, propagate
+        logger.setLevel(level)
 
 
 def test_it_serves_remembers_and_stops(model_folder: Path, tmp_path: Path):
