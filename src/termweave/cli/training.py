@@ -89,6 +89,6 @@ def demo(
     show_glossary(Translator.load(model, device, "int8" if device == "cpu" else "float32"))
     named = "" if model is None else f" --model {model}"
     typer.echo(
-        f"\nYour own text and terms: termweave translate FILE{named} --glossary TERMS.tsv --receipts"
+        f"\nYour own text and terms: termweave translate FILE{named} --glossary TERMS.tsv --receipts receipts.jsonl"
         f"\nOr on a page: termweave serve{named}, then open http://127.0.0.1:8080"
     )
