@@ -15,7 +15,7 @@ logged() { # name, command: its output goes to log.NAME.txt, and the end of it t
 
 start() {
     mkdir -p "$PLACE"
-    cp -r src benchmarks configs pyproject.toml "$PLACE/"
+    cp -r src benchmarks configs experiments pyproject.toml "$PLACE/"
     ln -sfn "$PWD/carry" "$PLACE/carry"
     cd "$PLACE" || exit 1
     setsid bash "benchmarks/$NAME.sh" go >/dev/null 2>&1 </dev/null &

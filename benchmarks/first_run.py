@@ -6,11 +6,13 @@
     python benchmarks/first_run.py sets     CONFIG            # needs `vanilla`: makes `all` and `hard`
     python benchmarks/first_run.py evaluate CONFIG vanilla copy …                  # plain beam search
     python benchmarks/first_run.py evaluate CONFIG vanilla copy … --search vdba    # constraints guaranteed
+    python benchmarks/first_run.py collect  --run NAME        # from results/de-en, see experiments/de-en.toml
     python benchmarks/first_run.py render
 
-The systems are `vanilla` (stage 1 continued), `paper`, `released` and `copy`, all started from the same stage 1 and
-trained for as many steps. `copy@name` is another `copy` beside it, for trials with other `--set`. With `--seconds`,
-training stops cleanly after so long; the same command goes on.
+`termweave experiment run` trains the same systems with the same settings; `collect` takes what it has measured. The
+systems are `vanilla` (stage 1 continued), `paper`, `released` and `copy`, all started from the same stage 1 and trained
+for as many steps. `copy@name` is another `copy` beside it, for trials with other `--set`. With `--seconds`, training
+stops cleanly after so long; the same command goes on.
 """
 
 from __future__ import annotations
@@ -20,6 +22,7 @@ import json
 import platform
 import time
 from pathlib import Path
+from typing import Any
 
 import torch
 
@@ -31,6 +34,7 @@ from termweave.data.test_sets import learn_links, make_test_constraints
 from termweave.decoding.options import Search
 from termweave.decoding.translator import Translator
 from termweave.evaluation.scores import evaluate
+from termweave.experiments.records import Results
 from termweave.training.stages import train
 
 RESULTS = Path("docs/results/first-run")  # one folder a run below it
@@ -166,9 +170,41 @@ def evaluate_test_set(
         print(f"{called:9} {name:9} {kind:5} BLEU {scores['bleu']:.2f} CSR {csr:.2f} ({seconds:.1f} s)", flush=True)
 
 
+def collect(results: Path, run: Path) -> None:
+    """Records of `termweave experiment run` as records of a run."""
+    found = Results.open(results)
+    for step, record in found.records.items():
+        what, _, place = step.partition(".")
+        name = place.replace("vanilla-base", "vanilla")
+        if place.startswith("vanilla") and not place.startswith("vanilla-base"):
+            continue  # the larger one
+        if what == "train" and name in ("stage1", *SYSTEMS):
+            storage.write_json(run / f"train.{name}.json", _training(name, record))
+        elif what == "score" and name.partition("+")[0].partition(".")[0] in SYSTEMS and not name.endswith("switched"):
+            system, test_set, kind = name.split(".")
+            seconds = found.records[f"decode.{place}"]["result"]["translating_seconds"]
+            about = {"system": system, "test_set": test_set, "constraints_given": kind, "seconds": seconds}
+            storage.write_json(run / f"{name}.json", about | record["result"])
+
+
+def _training(system: str, record: dict[str, Any]) -> dict[str, Any]:
+    settings = record["settings"]
+    return {
+        "system": system,
+        **record["result"],
+        "wall_seconds": round(record["seconds"]),
+        "device": record["machine"],
+        "torch": record["versions"]["torch"],
+        "norm": settings["model"]["norm"],
+        "batch_tokens": settings["training"]["batch_tokens"],
+        "empty_share": settings.get("sampling", {}).get("empty_share"),
+        "stage": settings["stage"],
+    }
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("what", choices=["links", "train", "sets", "evaluate", "render"])
+    parser.add_argument("what", choices=["links", "train", "sets", "evaluate", "collect", "render"])
     parser.add_argument("config", type=Path, nargs="?", default=Path("configs/de-en.toml"))
     parser.add_argument("systems", nargs="*", help="stage1, vanilla, paper, released, copy")
     parser.add_argument("--run", default="main", help="name of the folder the results go to")
@@ -188,6 +224,9 @@ def main() -> None:
         render(RESULTS, Path("docs/results/first-run.md"))
         return
     results = RESULTS / options.run
+    if options.what == "collect":
+        collect(Path("results/de-en"), results)
+        return
     config = load_config(options.config, options.settings)
     if options.what == "links":
         learn_dev_links(config, options.text, options.pairs)
