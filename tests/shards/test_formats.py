@@ -94,15 +94,21 @@ def test_line_breaks_and_tabs_in_translations_do_not_shift_lines(tmp_path: Path)
 
 
 def test_json_keeps_all_fields(tmp_path: Path):
-    records = [{"id": number, "text": text, "more": [None]} for number, text in enumerate(("ä", "b\nc", ""))]
+    records = [
+        {"id": number, "text": text, "more": [None]} for number, text in enumerate(("ä", "b\nc", "", "😀", None))
+    ]
     path, output = tmp_path / "in.jsonl", tmp_path / "out.jsonl"
     path.write_text("".join(json.dumps(record) + "\n" for record in records))
     through(opened(path, "text"), 2, tmp_path, output)
     written = [json.loads(line) for line in output.read_text(encoding="utf-8").splitlines()]
-    assert written == [record | {"translation": f"<{record['text']}>"} for record in records]
+    assert written == [record | {"translation": f"<{record['text'] or ''}>"} for record in records]
 
 
-@pytest.mark.parametrize("line", ["{", "[]", '{"other": "x"}', '{"text": 3}', ""])
+NO_RECORDS = ["{", "[]", '{"other": "x"}', '{"text": 3}', "", '{"text": "x", "translation": "y"}']
+NOT_TO_BE_WRITTEN = ['{"text": "x", "n": NaN}', '{"text": "x", "n": 1e400}', '{"text": "x", "n": "\\ud800"}']
+
+
+@pytest.mark.parametrize("line", [*NO_RECORDS, *NOT_TO_BE_WRITTEN])
 def test_a_line_that_is_no_such_record_is_named(tmp_path: Path, line: str):
     path = tmp_path / "in.jsonl"
     path.write_text(f'{{"text": "fine"}}\n{line}\n')
@@ -128,6 +134,22 @@ def test_parquet_keeps_all_columns_and_types(tmp_path: Path):
     for column, message in (("id", "holds no text"), ("absent", "has no column 'absent'; it has: id, text")):
         with pytest.raises(DataError, match=message):
             opened(path, column)
+
+
+def test_parquet_that_is_no_good_is_refused(tmp_path: Path):
+    pyarrow = pytest.importorskip("pyarrow")
+    parquet = pytest.importorskip("pyarrow.parquet")
+    path = tmp_path / "in.parquet"
+    parquet.write_table(pyarrow.Table.from_arrays([["a"], ["b"]], names=["text", "text"]), path)
+    with pytest.raises(DataError, match="several columns of the name 'text'"):
+        opened(path, "text")
+    parquet.write_table(pyarrow.table({"text": [f"sentence {number}" for number in range(1000)]}), path)
+    content = bytearray(path.read_bytes())
+    content[4:2000] = bytes(1996)
+    path.write_bytes(content)
+    form = opened(path, "text")
+    with pytest.raises(DataError, match=r"in\.parquet, row group 0 cannot be read"):
+        form.read(next(form.pieces(10)))
 
 
 def test_what_cannot_be_read_is_refused_while_it_is_cut(tmp_path: Path):

@@ -36,6 +36,11 @@ def test_what_cannot_be_is_refused(corpus: Path, tmp_path: Path):
     (corpus / "more" / "a.de").write_text("x\n")
     with pytest.raises(ConfigError, match=r"would both become a\.de"):
         find_shards([corpus / "a.de", corpus / "more" / "a.de"], tmp_path)
+    (tmp_path / "more").write_text("x\n")
+    with pytest.raises(ConfigError, match="needs a folder of the same name"):
+        find_shards([tmp_path / "more", corpus], tmp_path / "out")
+    with pytest.raises(DataError, match="that they do not lie in"):
+        find_shards([corpus], corpus)
     with pytest.raises(ConfigError, match="overwritten by its own translation"):
         find_shards([corpus / "a.de"], corpus)
     with pytest.raises(DataError, match=r"no such file or folder"):

@@ -10,6 +10,7 @@ from __future__ import annotations
 import gzip
 import json
 import lzma
+import math
 import re
 import shutil
 from collections.abc import Iterator, Sequence
@@ -22,6 +23,7 @@ from termweave.shards.inputs import COMPRESSED, Shard
 
 TRANSLATION = "translation"  # the field or column that is added
 MOST_BYTES = 4 << 20  # of a piece: one with long lines ends early, so that memory is bounded
+_HALVES = re.compile(r"\\u[dD][89a-fA-F]")  # an escape that is half a character; the other half may be missing
 _BREAKS = re.compile(r"[\r\n]+")
 _TABS = re.compile(r"[\t\r\n]+")
 
@@ -152,21 +154,33 @@ class JsonLines(_Lines):
 
     def read(self, piece: Piece) -> tuple[list[dict[str, Any]], list[str]]:
         rows = [self._record(line, piece.first + index) for index, line in enumerate(self._lines(piece), start=1)]
-        return rows, [row[self.column] for row in rows]
+        return rows, [row[self.column] or "" for row in rows]  # nothing stays nothing
 
     def _record(self, line: str, number: int) -> dict[str, Any]:
         where = f"{self.path}, line {number}"
         try:
-            record: Any = json.loads(line)
+            record: Any = json.loads(line, parse_float=_finite, parse_constant=_finite)
+            if _HALVES.search(line):
+                json.dumps(record, ensure_ascii=False).encode()
         except (ValueError, RecursionError) as error:
             raise DataError(f"{where} is not valid JSON: {error}") from None
-        if not isinstance(record, dict) or not isinstance(record.get(self.column), str):
+        if not isinstance(record, dict) or not isinstance(record.get(self.column, 0), str | None):
             raise DataError(f"{where} is no JSON object with a text under {self.column!r}; name it with --column")
+        if TRANSLATION in record:
+            raise DataError(f"{where} has a field {TRANSLATION!r} already; rename it first")
         return record
 
     def write(self, rows: Sequence[dict[str, Any]], translations: Sequence[str], path: Path) -> None:
         records = [row | {TRANSLATION: text} for row, text in zip(rows, translations, strict=True)]
         self._write([json.dumps(record, ensure_ascii=False) for record in records], path)
+
+
+def _finite(written: str) -> float:
+    """JSON knows neither NaN nor infinity; what is as large as that could not be written again."""
+    value = float(written)
+    if not math.isfinite(value):
+        raise ValueError(f"{written} is no number of JSON, or too large a one")
+    return value
 
 
 def packed(data: bytes, suffix: str) -> bytes:

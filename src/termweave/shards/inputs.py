@@ -46,8 +46,23 @@ def find_shards(inputs: Iterable[Path], output: Path, pairs: bool = False) -> li
             if (output / shard.name).resolve() == shard.source:
                 raise ConfigError(f"{source} would be overwritten by its own translation; name another --output")
     if not found:
-        raise DataError(f"no file to translate in {', '.join(map(str, inputs)) or 'nothing'}; name files or folders")
+        raise DataError(
+            f"no file to translate in {', '.join(map(str, inputs)) or 'nothing'}; name files or folders, and an "
+            "--output that they do not lie in"
+        )
+    _require_places(found, output)
     return list(found.values())
+
+
+def _require_places(found: dict[str, Shard], output: Path) -> None:
+    """No file may be named as a folder of another."""
+    for shard in found.values():
+        for folder in Path(shard.name).parents:
+            if (other := found.get(folder.as_posix())) is not None:
+                raise ConfigError(
+                    f"{other.source} would become a file in {output}, where {shard.source} needs a folder of the same "
+                    "name; name the folder above them instead, or rename one"
+                )
 
 
 def _files(path: Path, output: Path) -> Iterator[tuple[Path, str]]:

@@ -26,6 +26,9 @@ class Parquet:
         except pyarrow.ArrowInvalid as error:
             raise DataError(f"{path} is no Parquet file: {error}") from None
         schema = self._file.schema_arrow
+        twice = sorted({name for name in schema.names if schema.names.count(name) > 1})
+        if twice:
+            raise DataError(f"{path} has several columns of the name {twice[0]!r}; rename all but one")
         if column not in schema.names:
             raise DataError(f"{path} has no column {column!r}; it has: {', '.join(schema.names)}")
         if TRANSLATION in schema.names:
@@ -48,7 +51,10 @@ class Parquet:
     def read(self, piece: Piece) -> tuple[Any, list[str]]:
         if self._group[0] != piece.start:
             before = sum(self._file.metadata.row_group(group).num_rows for group in range(piece.start))
-            self._group = (piece.start, before, self._file.read_row_group(piece.start))
+            try:
+                self._group = (piece.start, before, self._file.read_row_group(piece.start))
+            except (pyarrow.ArrowException, OSError) as error:
+                raise DataError(f"{self.path}, row group {piece.start} cannot be read: {error}") from None
         _, before, table = self._group
         rows = table.slice(piece.first - before, piece.rows)
         return rows, [text or "" for text in rows.column(self.column).to_pylist()]  # nothing stays nothing

@@ -60,7 +60,7 @@ class _Worker:
         self._settings, self._environment = settings, environment
         self.chunk: Chunk | None = None
         self._attempt = 0
-        self._reason = ""
+        self._reason = self._remedy = ""
         self._start()
 
     def _start(self) -> None:
@@ -82,9 +82,10 @@ class _Worker:
         except (EOFError, OSError):
             self._process.join()
             self._reason = f"its process ended with code {self._process.exitcode}, perhaps for want of memory"
+            self._remedy = "with less memory in use (--workers, --batch-tokens)"
             return None
         if isinstance(answer, str):
-            self._reason = answer
+            self._reason, self._remedy = answer, "when that is mended,"
             return None
         self.chunk = None
         return answer
@@ -94,8 +95,8 @@ class _Worker:
         assert self.chunk is not None
         if self._attempt >= ATTEMPTS:
             raise DataError(
-                f"{self.chunk.lines}: two workers failed on these lines ({self._reason}); with less memory in use "
-                "(--workers, --batch-tokens) the same command goes on from there"
+                f"{self.chunk.lines}: two workers failed on these lines ({self._reason}); {self._remedy} "
+                "the same command goes on from there"
             )
         self.end()
         self._start()
