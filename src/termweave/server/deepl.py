@@ -88,19 +88,20 @@ async def translate(request: Request) -> DeepLTranslations:
     splitting = _splitting(given)
     sources = await _sources(service.languages, given, wanted, target)
     results: dict[int, DeepLTranslation] = {}
-    for source in dict.fromkeys(sources):  # texts may be in several languages if nobody says which
-        direction = service.languages.direction(source, target)
-        places = [place for place, own in enumerate(sources) if own == source]
-        terms = await asyncio.to_thread(service.terms, glossaries, source, target)
-        own = Wanted([wanted[place] for place in places], SearchSettings(direction), terms, splitting)
-        if markup is None:
-            found = [result.text for result in await service.translate(request, caller, own)]
-        else:
-            found = await service.translate_markup(request, caller, own, markup)
-        for place, result in zip(places, found, strict=True):
-            results[place] = DeepLTranslation(
-                detected_source_language=source.upper(), text=result, billed_characters=len(wanted[place])
-            )
+    async with service.accepting(request, caller, wanted):
+        for source in dict.fromkeys(sources):  # texts may be in several languages if nobody says which
+            direction = service.languages.direction(source, target)
+            places = [place for place, own in enumerate(sources) if own == source]
+            terms = await asyncio.to_thread(service.terms, glossaries, source, target)
+            own = Wanted([wanted[place] for place in places], SearchSettings(direction), terms, splitting)
+            if markup is None:
+                found = [result.text for result in await service.translate(request, own)]
+            else:
+                found = await service.translate_markup(request, own, markup)
+            for place, result in zip(places, found, strict=True):
+                results[place] = DeepLTranslation(
+                    detected_source_language=source.upper(), text=result, billed_characters=len(wanted[place])
+                )
     return DeepLTranslations(translations=[results[place] for place in range(len(wanted))])
 
 
@@ -131,8 +132,8 @@ async def usage(request: Request) -> DeepLUsage:
     service = service_of(request)
     caller = await service.identify(request)
     count = await asyncio.to_thread(service.usage.total, caller.id)
-    limit = caller.key.character_limit if caller.key else None
-    return DeepLUsage(character_count=count, character_limit=UNLIMITED if limit is None else limit)
+    limit = UNLIMITED if caller.character_limit is None else caller.character_limit
+    return DeepLUsage(character_count=count, character_limit=limit)
 
 
 def refuse_what_is_not_done(given: Fields) -> None:

@@ -67,7 +67,7 @@ async def upload(request: Request) -> DeepLDocument:
     )
     settings = SearchSettings(service.languages.direction(source, target))
     terms = await asyncio.to_thread(service.terms, glossaries_of(given), source, target)
-    lines = await service.lines(caller, settings, terms, is_patient=True)
+    lines = await service.document_lines(caller, settings, terms)
     options = Options(source, target)
     work = await asyncio.to_thread(service.documents.accept, name, content, caller.id, options, lines)
     return DeepLDocument(document_id=work.id, document_key=work.secret)

@@ -67,11 +67,9 @@ class Work:
 
 
 class Documents:
-    def __init__(self, store: DocumentStore, limits: Limits, count: Callable[[str, int], None]) -> None:
-        """count: told whose characters were translated, and how many."""
+    def __init__(self, store: DocumentStore, limits: Limits) -> None:
         self._store = store
         self._limits = limits
-        self._count = count
         self._server = uuid.uuid4().hex
         self._temporary = tempfile.TemporaryDirectory(prefix="termweave-documents-", ignore_cleanup_errors=True)
         self._folder = Path(self._temporary.name)
@@ -157,7 +155,6 @@ class Documents:
             outcome = self._outcome(work, name)
             if isinstance(outcome, Problem):
                 work.problem = outcome
-            self._count(work.owner, work.lines.characters)
             self._finish(work, outcome)
         finally:
             shutil.rmtree(work.source.parent, ignore_errors=True)

@@ -93,17 +93,18 @@ async def translate(request: Request) -> LibreTranslation:
     alternatives = _alternatives(given, service.limits.beam)
     detected = await _detected(service.languages, given.text("source"), wanted, target)
     results: dict[int, Translated] = {}
-    for source in dict.fromkeys(language for language, _ in detected):
-        beam = max(4, alternatives + 1)
-        settings = SearchSettings(service.languages.direction(source, target), beam=beam, nbest=alternatives + 1)
-        places = [place for place, (language, _) in enumerate(detected) if language == source]
-        terms = await asyncio.to_thread(service.terms, (), source, target)
-        own = Wanted([wanted[place] for place in places], settings, terms)
-        if markup is None:
-            found = await service.translate(request, caller, own)
-        else:
-            found = [Translated(html) for html in await service.translate_markup(request, caller, own, markup)]
-        results |= dict(zip(places, found, strict=True))
+    async with service.accepting(request, caller, wanted):
+        for source in dict.fromkeys(language for language, _ in detected):
+            beam = max(4, alternatives + 1)
+            settings = SearchSettings(service.languages.direction(source, target), beam=beam, nbest=alternatives + 1)
+            places = [place for place, (language, _) in enumerate(detected) if language == source]
+            terms = await asyncio.to_thread(service.terms, (), source, target)
+            own = Wanted([wanted[place] for place in places], settings, terms)
+            if markup is None:
+                found = await service.translate(request, own)
+            else:
+                found = [Translated(html) for html in await service.translate_markup(request, own, markup)]
+            results |= dict(zip(places, found, strict=True))
     return _answer([results[place] for place in range(len(wanted))], detected, several, alternatives)
 
 
@@ -127,7 +128,7 @@ async def translate_file(request: Request) -> TranslatedFile:
     [(source, _)] = await _detected(service.languages, given.text("source"), [sample], target)
     settings = SearchSettings(service.languages.direction(source, target))
     terms = await asyncio.to_thread(service.terms, (), source, target)
-    lines = await service.lines(caller, settings, terms, is_patient=True)
+    lines = await service.document_lines(caller, settings, terms)
     work = await asyncio.to_thread(service.documents.accept, name, content, caller.id, Options(source, target), lines)
     await service.finished(request, work)
     if work.problem is not None:

@@ -47,7 +47,7 @@ async def upload(request: Request) -> DeepLDocument:
     if len(entries) > service.limits.terms:
         raise Problem(413, "Too many terms", f"at most {service.limits.terms} fit into one request; make a glossary")
     terms = await asyncio.to_thread(service.terms, given.texts("glossaries"), source, target, entries)
-    lines = await service.lines(caller, SearchSettings(f"{source}-{target}"), terms, is_patient=True)
+    lines = await service.document_lines(caller, SearchSettings(f"{source}-{target}"), terms)
     options = Options(source, target)
     work = await asyncio.to_thread(service.documents.accept, name, content, caller.id, options, lines)
     return DeepLDocument(document_id=work.id, document_key=work.secret)

@@ -5,9 +5,9 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections import OrderedDict
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
 from typing import TypeVar, cast
 
@@ -15,6 +15,7 @@ from starlette.requests import ClientDisconnect, Request
 
 from termweave.constraints.glossary import Glossary, GlossaryEntry
 from termweave.decoding.terminology import Terminology
+from termweave.errors import StoreError
 from termweave.server.access import Access, Caller
 from termweave.server.backend import Backend, SearchSettings
 from termweave.server.batching import Batcher
@@ -56,7 +57,7 @@ class Service:
         self.keys = KeyStore(self._databases[1])
         self.usage = Usage(self._databases[1])
         self._paces = PaceStore(self._databases[1])
-        self.documents = Documents(DocumentStore(self._databases[2], settings.limits), settings.limits, self._count)
+        self.documents = Documents(DocumentStore(self._databases[2], settings.limits), settings.limits)
         self.access = Access(self.keys, settings.limits.requests_per_minute)
         self._terminologies: OrderedDict[str, Terminology] = OrderedDict()
         self._terminologies_lock = threading.Lock()
@@ -129,19 +130,28 @@ class Service:
                 self._terminologies.popitem(last=False)
         return terminology
 
-    async def translate(self, request: Request, caller: Caller, wanted: Wanted) -> list[Translated]:
-        """Translate for a caller, and count it. Whoever leaves meanwhile gives the place in the queue back."""
-        await self._check(request, caller, wanted.texts)
-        translated = await self._while_connected(request, self.texts.translate(wanted))
-        self._count(caller.id, sum(map(len, wanted.texts)))
-        return translated
+    @asynccontextmanager
+    async def accepting(self, request: Request, caller: Caller, texts: Sequence[str]) -> AsyncIterator[None]:
+        """Around the translation of all texts of a request: paid for together if it succeeds, and not at all if not."""
+        self.batcher.require_room()
+        if len(texts) > self.limits.texts:
+            raise Problem(413, "Too many texts", f"at most {self.limits.texts} fit into one request")
+        request.state.characters = characters = sum(map(len, texts))
+        request.state.texts = len(texts)
+        await asyncio.to_thread(self._reserve, caller, characters)
+        with self._reserved(caller, characters):
+            yield
 
-    async def translate_markup(self, request: Request, caller: Caller, wanted: Wanted, markup: Markup) -> list[str]:
+    async def translate(self, request: Request, wanted: Wanted) -> list[Translated]:
+        """Translate what was accepted. Whoever leaves meanwhile gives the place in the queue back."""
+        return await self._while_connected(request, self.texts.translate(wanted))
+
+    async def translate_markup(self, request: Request, wanted: Wanted, markup: Markup) -> list[str]:
         """The same for texts with tags; all of them are on their way at once, so that they share batches."""
-        await self._check(request, caller, wanted.texts)
+        loop = asyncio.get_running_loop()
 
         async def one(text: str) -> str:
-            lines = await self.lines(caller, wanted.settings, wanted.terms)
+            lines = LineTranslator(self.backend, self.batcher, wanted.settings, wanted.terms, loop)
             return await self.documents.in_thread(
                 lines, lambda: markup.translate(text, lines, wanted.settings.direction)
             )
@@ -152,27 +162,30 @@ class Service:
             return [task.result() for task in tasks]
 
         try:
-            translated = await self._while_connected(request, every())
+            return await self._while_connected(request, every())
         except ExceptionGroup as group:  # one of them is enough to say what is wrong
             raise group.exceptions[0] from None
-        self._count(caller.id, sum(map(len, wanted.texts)))
-        return translated
 
-    async def lines(
-        self, caller: Caller, settings: SearchSettings, terms: Planner, *, is_patient: bool = False
-    ) -> LineTranslator:
-        """What a document or a text with tags is translated by. A document's characters are told only on the way."""
-        limit = caller.key.character_limit if caller.key and is_patient else None
-        used = 0 if limit is None else await asyncio.to_thread(self.usage.total, caller.id)
+    async def document_lines(self, caller: Caller, settings: SearchSettings, terms: Planner) -> LineTranslator:
+        """What a document is translated by, or a problem if its key has nothing left.
 
-        def may_go_on(characters: int) -> None:
-            if limit is not None and used + characters > limit:
-                raise _quota_exceeded()
+        How many characters a document has is seen only on the way, so they are paid for as they are translated.
+        """
+        if await asyncio.to_thread(self.usage.is_used_up, caller.id, caller.character_limit):
+            raise _quota_exceeded()
+
+        @contextmanager
+        def spending(characters: int) -> Iterator[None]:
+            try:
+                self._reserve(caller, characters)
+            except StoreError as error:  # documents wait until it works again, as they do for room in the queue
+                log_unforeseen(error, "quota")
+                raise Problem(503, "The store is not available", "The log of the server has more.", 1) from None
+            with self._reserved(caller, characters):
+                yield
 
         loop = asyncio.get_running_loop()
-        return LineTranslator(
-            self.backend, self.batcher, settings, terms, loop, is_patient=is_patient, may_go_on=may_go_on
-        )
+        return LineTranslator(self.backend, self.batcher, settings, terms, loop, is_patient=True, spending=spending)
 
     async def finished(self, request: Request, work: Work) -> None:
         """Wait for a document; if the client leaves, it is given up."""
@@ -182,20 +195,19 @@ class Service:
             await asyncio.to_thread(self.documents.remove, work)
             raise
 
-    async def _check(self, request: Request, caller: Caller, texts: Sequence[str]) -> None:
-        self.batcher.require_room()
-        characters = sum(map(len, texts))
-        if len(texts) > self.limits.texts:
-            raise Problem(413, "Too many texts", f"at most {self.limits.texts} fit into one request")
-        if caller.key is not None and caller.key.character_limit is not None:
-            used = await asyncio.to_thread(self.usage.total, caller.id)
-            if used + characters > caller.key.character_limit:
-                raise _quota_exceeded()
-        request.state.characters = characters
-        request.state.texts = len(texts)
+    def _reserve(self, caller: Caller, characters: int) -> None:
+        if not self.usage.reserve(caller.id, characters, caller.character_limit):
+            raise _quota_exceeded()
 
-    def _count(self, caller: str, characters: int) -> None:
-        self.usage.add(caller, characters)
+    @contextmanager
+    def _reserved(self, caller: Caller, characters: int) -> Iterator[None]:
+        """Reserved characters are spent if the block ends well, and the key has them back if not."""
+        try:
+            yield
+        except BaseException:
+            self.usage.release(caller.id, characters)
+            raise
+        self.usage.spend(caller.id, characters)
         self.metrics.characters.inc(characters)
 
     async def _while_connected(self, request: Request, work: Awaitable[Result]) -> Result:
