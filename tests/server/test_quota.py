@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -46,14 +47,21 @@ class Customer:
 
 
 @pytest.fixture
-def gated() -> Iterator[GatedBackend]:
-    backend = GatedBackend(open_gate=False)
-    yield backend
-    backend.gate.set()
+def gated() -> GatedBackend:
+    return GatedBackend(open_gate=False)
+
+
+@contextmanager
+def opening(backend: GatedBackend) -> Iterator[None]:
+    """However the block ends: a server whose translator stands still would never stop."""
+    try:
+        yield
+    finally:
+        backend.gate.set()
 
 
 def test_requests_at_once_see_each_other(gated: GatedBackend, running: Callable[..., Any]):
-    with running(gated) as server, ThreadPoolExecutor(20) as clients:
+    with running(gated) as server, ThreadPoolExecutor(20) as clients, opening(gated):
         customer = Customer(server, 200)
         asked = [clients.submit(customer.translate, "x" * 99) for _ in range(20)]
         until(lambda: sum(own.done() for own in asked) == 18)  # refused while the translator stands still
@@ -64,7 +72,7 @@ def test_requests_at_once_see_each_other(gated: GatedBackend, running: Callable[
 
 
 def test_documents_at_once_see_each_other(gated: GatedBackend, running: Callable[..., Any]):
-    with running(gated) as server:
+    with running(gated) as server, opening(gated):
         customer = Customer(server, 500)
         handles = [customer.upload(b"x" * 480).json() for _ in range(8)]
         gated.entered.acquire()
@@ -85,7 +93,7 @@ def test_what_fails_is_given_back(more: dict[str, str], running: Callable[..., A
 
 
 def test_what_nobody_waits_for_is_given_back(gated: GatedBackend, running: Callable[..., Any]):
-    with running(gated) as server:
+    with running(gated) as server, opening(gated):
         customer = Customer(server, 10)
         body = {"text": ["x" * 10], "source_lang": "DE", "target_lang": "EN"}
         with pytest.raises(httpx.ReadTimeout):
@@ -132,7 +140,7 @@ def test_a_document_waits_for_a_store_that_is_away(
     gated: GatedBackend, running: Callable[..., Any], tmp_path: Path, caplog: pytest.LogCaptureFixture
 ):
     store, aside = tmp_path / "store.sqlite", tmp_path / "aside"
-    with running(gated, store=store) as server:
+    with running(gated, store=store) as server, opening(gated):
         customer = Customer(server, 1000)
         handle = customer.upload(b"\n\n".join([b"x"] * 100)).json()
         gated.entered.acquire()

@@ -6,7 +6,6 @@ import asyncio
 import threading
 from collections import OrderedDict
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
 from typing import TypeVar, cast
@@ -32,10 +31,10 @@ from termweave.server.settings import Settings
 from termweave.server.store import GlossaryStore
 from termweave.server.terms import FirstOf, Planner
 from termweave.server.translating import TextTranslator, Translated, Wanted
+from termweave.server.workers import Workers
 
 UNLIMITED = 1_000_000_000_000  # characters a month; what DeepL tells customers without a limit
 _REMEMBERED_GLOSSARIES = 32
-_LOOKED_UP_AT_ONCE = 4  # keys
 _WATCHED = 0.5  # seconds between two tellings of what was counted
 
 Result = TypeVar("Result")
@@ -49,10 +48,10 @@ class Service:
         self.batcher = Batcher(backend, settings.gathering, self.metrics.count_batch)
         self.metrics.watch(self.batcher)
         self.backend = backend
-        self.texts = TextTranslator(backend, self.batcher, settings.limits.sentences)
+        self.workers = Workers(settings.limits)
+        self.texts = TextTranslator(backend, self.batcher, self.workers, settings.limits.sentences)
         # Keys are looked up with every request, and must not wait for a large glossary or document to be read.
         self._databases = (Database(store), Database(store), Database(store))
-        self._looking_up = ThreadPoolExecutor(_LOOKED_UP_AT_ONCE, "termweave-keys")
         self.glossaries = GlossaryStore(self._databases[0], settings.limits)
         self.keys = KeyStore(self._databases[1])
         self.usage = Usage(self._databases[1])
@@ -74,7 +73,7 @@ class Service:
             await asyncio.to_thread(self.batcher.close)
             telling.cancel()
             await asyncio.to_thread(self._safely, self.usage.flush, "usage")
-            self._looking_up.shutdown()
+            await asyncio.to_thread(self.workers.close)
             for database in self._databases:
                 database.close()
 
@@ -99,8 +98,7 @@ class Service:
 
     async def identify(self, request: Request, given: str | None = None) -> Caller:
         """Who asks, or a problem. given: a key that came in the body instead of the header."""
-        loop = asyncio.get_running_loop()
-        caller = await loop.run_in_executor(self._looking_up, self.access.identify, request, given)
+        caller = await self.workers.keys(self.access.identify, request, given)
         request.state.key = caller.id
         return caller
 
@@ -138,7 +136,7 @@ class Service:
             raise Problem(413, "Too many texts", f"at most {self.limits.texts} fit into one request")
         request.state.characters = characters = sum(map(len, texts))
         request.state.texts = len(texts)
-        await asyncio.to_thread(self._reserve, caller, characters)
+        await self.workers.short(self._reserve, caller, characters)
         with self._reserved(caller, characters):
             yield
 
@@ -171,7 +169,7 @@ class Service:
 
         How many characters a document has is seen only on the way, so they are paid for as they are translated.
         """
-        if await asyncio.to_thread(self.usage.is_used_up, caller.id, caller.character_limit):
+        if await self.workers.short(self.usage.is_used_up, caller.id, caller.character_limit):
             raise _quota_exceeded()
 
         @contextmanager
@@ -192,7 +190,7 @@ class Service:
         try:
             await self._while_connected(request, asyncio.wrap_future(work.finished))
         except ClientDisconnect:
-            await asyncio.to_thread(self.documents.remove, work)
+            await self.workers.documents(self.documents.remove, work)
             raise
 
     def _reserve(self, caller: Caller, characters: int) -> None:
