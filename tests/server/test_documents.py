@@ -146,7 +146,7 @@ def test_progress_overload_and_the_end(running: Callable[..., Any]):
             until(lambda handle=handle: status(server, handle)["status"] == "done")
             assert result(server, handle).text == expected
             assert result(server, handle).text == expected, "it can be fetched again"
-        folder = server.service.documents._folder
+        folder = server.service.documents._folder.path
         assert folder.exists()
     assert not folder.exists()
 

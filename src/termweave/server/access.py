@@ -32,6 +32,11 @@ class Caller:
     id: str = ""
     key: ApiKey | None = None
 
+    @property
+    def character_limit(self) -> int | None:
+        """A month; None: no limit."""
+        return self.key.character_limit if self.key else None
+
 
 class Access:
     def __init__(self, keys: KeyStore, requests_per_minute: int) -> None:

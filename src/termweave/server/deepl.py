@@ -6,19 +6,16 @@ mere preference is taken and has no effect.
 
 from __future__ import annotations
 
-import asyncio
-
 from fastapi import APIRouter, Request
 from pydantic import BaseModel, Field
 
 from termweave.server.backend import SearchSettings
 from termweave.server.bodies import Fields, read_fields
 from termweave.server.documentation import body, fields, flag, problems, query, text, texts
-from termweave.server.languages import Languages
 from termweave.server.markup import KINDS, markup_of
 from termweave.server.problems import Problem, bad_request
 from termweave.server.segments import Splitting
-from termweave.server.service import UNLIMITED, service_of
+from termweave.server.service import UNLIMITED, Service, service_of
 from termweave.server.translating import Wanted
 
 router = APIRouter(tags=["DeepL-compatible"])
@@ -86,21 +83,22 @@ async def translate(request: Request) -> DeepLTranslations:
     target = service.languages.target(given.text("target_lang"))
     glossaries = glossaries_of(given)
     splitting = _splitting(given)
-    sources = await _sources(service.languages, given, wanted, target)
+    sources = await _sources(service, given, wanted, target)
     results: dict[int, DeepLTranslation] = {}
-    for source in dict.fromkeys(sources):  # texts may be in several languages if nobody says which
-        direction = service.languages.direction(source, target)
-        places = [place for place, own in enumerate(sources) if own == source]
-        terms = await asyncio.to_thread(service.terms, glossaries, source, target)
-        own = Wanted([wanted[place] for place in places], SearchSettings(direction), terms, splitting)
-        if markup is None:
-            found = [result.text for result in await service.translate(request, caller, own)]
-        else:
-            found = await service.translate_markup(request, caller, own, markup)
-        for place, result in zip(places, found, strict=True):
-            results[place] = DeepLTranslation(
-                detected_source_language=source.upper(), text=result, billed_characters=len(wanted[place])
-            )
+    async with service.accepting(request, caller, wanted):
+        for source in dict.fromkeys(sources):  # texts may be in several languages if nobody says which
+            direction = service.languages.direction(source, target)
+            places = [place for place, own in enumerate(sources) if own == source]
+            terms = await service.workers.short(service.terms, glossaries, source, target)
+            own = Wanted([wanted[place] for place in places], SearchSettings(direction), terms, splitting)
+            if markup is None:
+                found = [result.text for result in await service.translate(request, own)]
+            else:
+                found = await service.translate_markup(request, own, markup)
+            for place, result in zip(places, found, strict=True):
+                results[place] = DeepLTranslation(
+                    detected_source_language=source.upper(), text=result, billed_characters=len(wanted[place])
+                )
     return DeepLTranslations(translations=[results[place] for place in range(len(wanted))])
 
 
@@ -130,9 +128,9 @@ async def usage(request: Request) -> DeepLUsage:
     """How many characters this key has had translated in this month, and how many it may."""
     service = service_of(request)
     caller = await service.identify(request)
-    count = await asyncio.to_thread(service.usage.total, caller.id)
-    limit = caller.key.character_limit if caller.key else None
-    return DeepLUsage(character_count=count, character_limit=UNLIMITED if limit is None else limit)
+    count = await service.workers.short(service.usage.total, caller.id)
+    limit = UNLIMITED if caller.character_limit is None else caller.character_limit
+    return DeepLUsage(character_count=count, character_limit=limit)
 
 
 def refuse_what_is_not_done(given: Fields) -> None:
@@ -167,13 +165,13 @@ def glossaries_of(given: Fields) -> list[str]:
     return [single] if single else list(dict.fromkeys(several))
 
 
-async def _sources(known: Languages, given: Fields, wanted: list[str], target: str) -> list[str]:
+async def _sources(service: Service, given: Fields, wanted: list[str], target: str) -> list[str]:
     """The language of each text."""
-    code = given.text("source_lang", "")
+    known, code = service.languages, given.text("source_lang", "")
     if code:
         return [known.source(code)] * len(wanted)
 
     def detect() -> list[str]:
         return [known.detect_source(own, target) for own in wanted]
 
-    return await asyncio.to_thread(detect)
+    return await service.workers.short(detect)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from urllib.parse import quote
 
 from fastapi import APIRouter, Request, Response
@@ -63,13 +62,13 @@ async def upload(request: Request) -> DeepLDocument:
     source = (
         service.languages.source(code)
         if code
-        else await asyncio.to_thread(service.languages.detect_source, sample, target)
+        else await service.workers.short(service.languages.detect_source, sample, target)
     )
     settings = SearchSettings(service.languages.direction(source, target))
-    terms = await asyncio.to_thread(service.terms, glossaries_of(given), source, target)
-    lines = await service.lines(caller, settings, terms, is_patient=True)
+    terms = await service.workers.short(service.terms, glossaries_of(given), source, target)
+    lines = await service.document_lines(caller, settings, terms)
     options = Options(source, target)
-    work = await asyncio.to_thread(service.documents.accept, name, content, caller.id, options, lines)
+    work = await service.workers.documents(service.documents.accept, name, content, caller.id, options, lines)
     return DeepLDocument(document_id=work.id, document_key=work.secret)
 
 
@@ -104,7 +103,7 @@ async def _find(request: Request, document_id: str) -> StoredDocument:
     service = service_of(request)
     caller = await service.identify(request)
     secret = (await read_fields(request)).text("document_key")
-    return await asyncio.to_thread(service.documents.find, document_id, caller.id, secret)
+    return await service.workers.documents(service.documents.find, document_id, caller.id, secret)
 
 
 async def fetched(service: Service, own: StoredDocument) -> Response:
@@ -117,5 +116,5 @@ async def fetched(service: Service, own: StoredDocument) -> Response:
         "Content-Disposition": f"attachment; filename*=UTF-8''{quote(own.name, safe='', errors='replace')}",
         "X-Content-Type-Options": "nosniff",  # a page that was uploaded must not become one of this server's
     }
-    content = await asyncio.to_thread(service.documents.content, own)
+    content = await service.workers.documents(service.documents.content, own)
     return Response(content, media_type="application/octet-stream", headers=headers)

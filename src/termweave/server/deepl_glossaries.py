@@ -2,10 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Callable
-from typing import TypeVar
-
 from fastapi import APIRouter, Request, Response
 from pydantic import BaseModel
 
@@ -17,8 +13,6 @@ from termweave.server.service import Service, service_of
 from termweave.server.store import Dictionary, DictionarySummary, StoredGlossary
 
 router = APIRouter(tags=["DeepL-compatible"])
-
-Result = TypeVar("Result")
 
 TSV = "text/tab-separated-values"
 _DICTIONARY = {
@@ -111,14 +105,14 @@ async def create_v2(request: Request) -> GlossaryV2:
     service, given = await _open(request)
     name = given.text("name")
     dictionary = await _dictionary(service, given)
-    return _as_v2(await _stored(lambda: service.glossaries.create(name, [dictionary])))
+    return _as_v2(await service.workers.glossaries(lambda: service.glossaries.create(name, [dictionary])))
 
 
 @router.get("/v2/glossaries", responses=problems())
 async def list_v2(request: Request) -> GlossariesV2:
     """All glossaries of one dictionary."""
     service, _ = await _open(request)
-    stored = await _stored(service.glossaries.list)
+    stored = await service.workers.short(service.glossaries.list)
     return GlossariesV2(glossaries=[_as_v2(glossary) for glossary in stored if len(glossary.dictionaries) == 1])
 
 
@@ -126,7 +120,7 @@ async def list_v2(request: Request) -> GlossariesV2:
 async def get_v2(request: Request, glossary_id: str) -> GlossaryV2:
     """One glossary, without its entries."""
     service, _ = await _open(request)
-    return _as_v2(await _stored(lambda: _single(service, glossary_id)))
+    return _as_v2(await service.workers.short(_single, service, glossary_id))
 
 
 @router.get(
@@ -142,14 +136,14 @@ async def entries_v2(request: Request, glossary_id: str) -> Response:
         (dictionary,) = _single(service, glossary_id).dictionaries
         return as_table(service.glossaries.entries(glossary_id, dictionary.source, dictionary.target))
 
-    return Response(await _stored(read), media_type=f"{TSV}; charset=utf-8")
+    return Response(await service.workers.glossaries(read), media_type=f"{TSV}; charset=utf-8")
 
 
 @router.delete("/v2/glossaries/{glossary_id}", status_code=204, responses=problems(404))
 async def delete_v2(request: Request, glossary_id: str) -> None:
     """Delete a glossary for good."""
     service, _ = await _open(request)
-    await _stored(lambda: service.glossaries.delete(_single(service, glossary_id).id))
+    await service.workers.glossaries(lambda: service.glossaries.delete(_single(service, glossary_id).id))
 
 
 # Version 3
@@ -166,21 +160,21 @@ async def create_v3(request: Request) -> GlossaryV3:
     service, given = await _open(request)
     name = given.text("name")
     dictionaries = [await _dictionary(service, own) for own in given.records("dictionaries")]
-    return as_v3(await _stored(lambda: service.glossaries.create(name, dictionaries)))
+    return as_v3(await service.workers.glossaries(lambda: service.glossaries.create(name, dictionaries)))
 
 
 @router.get("/v3/glossaries", responses=problems())
 async def list_v3(request: Request) -> GlossariesV3:
     """All glossaries."""
     service, _ = await _open(request)
-    return GlossariesV3(glossaries=[as_v3(own) for own in await _stored(service.glossaries.list)])
+    return GlossariesV3(glossaries=[as_v3(own) for own in await service.workers.short(service.glossaries.list)])
 
 
 @router.get("/v3/glossaries/{glossary_id}", responses=problems(404))
 async def get_v3(request: Request, glossary_id: str) -> GlossaryV3:
     """One glossary, without its entries."""
     service, _ = await _open(request)
-    return as_v3(await _stored(lambda: service.glossaries.get(glossary_id)))
+    return as_v3(await service.workers.short(service.glossaries.get, glossary_id))
 
 
 @router.patch(
@@ -195,14 +189,14 @@ async def edit_v3(request: Request, glossary_id: str) -> GlossaryV3:
     dictionaries = [await _dictionary(service, own) for own in given.records("dictionaries")]
     if name is None and not dictionaries:
         raise bad_request("Nothing to change", "send a name, dictionaries, or both")
-    return as_v3(await _stored(lambda: service.glossaries.edit(glossary_id, name, dictionaries)))
+    return as_v3(await service.workers.glossaries(lambda: service.glossaries.edit(glossary_id, name, dictionaries)))
 
 
 @router.delete("/v3/glossaries/{glossary_id}", status_code=204, responses=problems(404))
 async def delete_v3(request: Request, glossary_id: str) -> None:
     """Delete a glossary for good."""
     service, _ = await _open(request)
-    await _stored(lambda: service.glossaries.delete(glossary_id))
+    await service.workers.glossaries(lambda: service.glossaries.delete(glossary_id))
 
 
 @router.get("/v3/glossaries/{glossary_id}/entries", openapi_extra=_PAIR, responses=problems(404))
@@ -210,7 +204,7 @@ async def entries_v3(request: Request, glossary_id: str) -> DictionariesEntries:
     """The entries for one pair of languages."""
     service, given = await _open(request)
     source, target = service.languages.pair(given.text("source_lang"), given.text("target_lang"))
-    table = await _stored(lambda: as_table(service.glossaries.entries(glossary_id, source, target)))
+    table = await service.workers.glossaries(lambda: as_table(service.glossaries.entries(glossary_id, source, target)))
     own = DictionaryEntries(source_lang=source, target_lang=target, entries=table, entries_format="tsv")
     return DictionariesEntries(dictionaries=[own])
 
@@ -224,7 +218,7 @@ async def replace_v3(request: Request, glossary_id: str) -> DictionaryInfo:
     """Put a dictionary in the place of an older one, or add it."""
     service, given = await _open(request)
     dictionary = await _dictionary(service, given)
-    stored = await _stored(lambda: service.glossaries.replace(glossary_id, dictionary))
+    stored = await service.workers.glossaries(lambda: service.glossaries.replace(glossary_id, dictionary))
     return _as_info(stored.dictionary(dictionary.source, dictionary.target))
 
 
@@ -235,7 +229,7 @@ async def delete_dictionary_v3(request: Request, glossary_id: str) -> None:
     """Delete the dictionary of one pair of languages."""
     service, given = await _open(request)
     source, target = service.languages.pair(given.text("source_lang"), given.text("target_lang"))
-    await _stored(lambda: service.glossaries.delete_dictionary(glossary_id, source, target))
+    await service.workers.glossaries(lambda: service.glossaries.delete_dictionary(glossary_id, source, target))
 
 
 async def _open(request: Request) -> tuple[Service, Fields]:
@@ -244,15 +238,10 @@ async def _open(request: Request) -> tuple[Service, Fields]:
     return service, await read_fields(request)
 
 
-async def _stored(work: Callable[[], Result]) -> Result:
-    """What touches the disk does not hold up the event loop."""
-    return await asyncio.to_thread(work)
-
-
 async def _dictionary(service: Service, given: Fields) -> Dictionary:
     source, target = service.languages.pair(given.text("source_lang"), given.text("target_lang"))
     table, kind = given.text("entries"), given.text("entries_format", "tsv").lower()
-    return Dictionary(source, target, await asyncio.to_thread(read_entries, table, kind))
+    return Dictionary(source, target, await service.workers.glossaries(read_entries, table, kind))
 
 
 def _single(service: Service, identifier: str) -> StoredGlossary:

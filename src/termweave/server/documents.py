@@ -9,7 +9,6 @@ from __future__ import annotations
 import asyncio
 import secrets
 import shutil
-import tempfile
 import threading
 import time
 import uuid
@@ -28,6 +27,7 @@ from termweave.server.lines import LineTranslator, Stopped
 from termweave.server.observation import log_unforeseen
 from termweave.server.problems import Problem, bad_request, full_disk
 from termweave.server.settings import Limits
+from termweave.server.work_folder import WorkFolder
 
 Result = TypeVar("Result")
 
@@ -67,14 +67,11 @@ class Work:
 
 
 class Documents:
-    def __init__(self, store: DocumentStore, limits: Limits, count: Callable[[str, int], None]) -> None:
-        """count: told whose characters were translated, and how many."""
+    def __init__(self, store: DocumentStore, limits: Limits) -> None:
         self._store = store
         self._limits = limits
-        self._count = count
         self._server = uuid.uuid4().hex
-        self._temporary = tempfile.TemporaryDirectory(prefix="termweave-documents-", ignore_cleanup_errors=True)
-        self._folder = Path(self._temporary.name)
+        self._folder = WorkFolder()
         self._threads = ThreadPoolExecutor(_AT_ONCE, "termweave-documents")
         self._text_threads = ThreadPoolExecutor(_TEXTS_AT_ONCE, "termweave-markup")
         self._works: dict[str, Work] = {}  # that are not finished
@@ -89,7 +86,7 @@ class Documents:
             lines.stop()
         for threads in (self._threads, self._text_threads):
             threads.shutdown(cancel_futures=True)
-        self._temporary.cleanup()
+        self._folder.close()
         if self._works:
             with suppress(StoreError):  # then they are lost, which is noticed as well
                 self._store.give_up(self._server, _shutting_down())
@@ -125,7 +122,7 @@ class Documents:
         format_of(Path(plain))
         kind = Path(plain).suffix.lower()
         identifier = secrets.token_hex(16).upper()
-        folder = self._folder / identifier
+        folder = self._folder.path / identifier
         folder.mkdir()
         # The name is the client's; on the disk it would only ask for trouble.
         translated = output_beside(Path(plain), options).name.replace("\0", "")  # which cannot be stored
@@ -157,7 +154,6 @@ class Documents:
             outcome = self._outcome(work, name)
             if isinstance(outcome, Problem):
                 work.problem = outcome
-            self._count(work.owner, work.lines.characters)
             self._finish(work, outcome)
         finally:
             shutil.rmtree(work.source.parent, ignore_errors=True)

@@ -6,7 +6,8 @@ import hashlib
 import secrets
 import threading
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
@@ -85,19 +86,57 @@ class Usage:
         self._lock = threading.Lock()  # of what is in memory; held for a moment only
         self._flushing = threading.Lock()
         self._pending: Counter[tuple[str, str]] = Counter()
+        self._reserved: Counter[str] = Counter()  # by key: accepted, and not yet translated
+
+    def reserve(self, key: str, characters: int, limit: int | None) -> bool:
+        """Set characters aside, so that whoever asks meanwhile finds them gone. False: the key has not so many left.
+
+        What was set aside goes back with `release`, or is counted with `spend`.
+        """
+        with nullcontext(0) if limit is None else self._known(key) as stored, self._lock:
+            if limit is not None and self._taken(key, stored) + characters > limit:
+                return False
+            self._reserved[key] += characters
+            return True
+
+    def is_used_up(self, key: str, limit: int | None) -> bool:
+        """Is not a single character left?"""
+        if limit is None:
+            return False
+        with self._known(key) as stored, self._lock:
+            return self._taken(key, stored) >= limit
+
+    def _taken(self, key: str, stored: int) -> int:
+        return stored + self._pending[key, _month()] + self._reserved[key]
+
+    def release(self, key: str, characters: int) -> None:
+        with self._lock:
+            self._reserved[key] -= characters
+            if not self._reserved[key]:
+                del self._reserved[key]
+
+    def spend(self, key: str, characters: int) -> None:
+        """What was reserved is translated. Between the two steps it counts twice rather than not at all."""
+        self.add(key, characters)
+        self.release(key, characters)
 
     def add(self, key: str, characters: int) -> None:
         with self._lock:
             self._pending[key, _month()] += characters
 
     def total(self, key: str) -> int:
-        """In this month."""
-        month = _month()
-        with self._flushing, self._database.reading() as connection:  # nothing is on its way to the disk meanwhile
-            row = connection.execute("SELECT characters FROM usage WHERE key = ? AND month = ?", (key, month))
-            stored = row.fetchone()
-            with self._lock:
-                return (stored[0] if stored else 0) + self._pending[key, month]
+        """In this month; without what is only reserved."""
+        with self._known(key) as stored, self._lock:
+            return stored + self._pending[key, _month()]
+
+    @contextmanager
+    def _known(self, key: str) -> Iterator[int]:
+        """What the store has of this month; nothing is on its way there inside the block."""
+        with self._flushing:
+            with self._database.reading() as connection:
+                row = connection.execute("SELECT characters FROM usage WHERE key = ? AND month = ?", (key, _month()))
+                stored = row.fetchone()
+            yield stored[0] if stored else 0
 
     def flush(self) -> None:
         """Write what was counted; if that fails, it stays in memory for the next time."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from typing import Any
 
 from fastapi import APIRouter, Request, Response
@@ -18,7 +17,7 @@ from termweave.server.documentation import body, count, fields, problems, text, 
 from termweave.server.languages import Languages, name_of
 from termweave.server.markup import Markup
 from termweave.server.problems import bad_request
-from termweave.server.service import service_of
+from termweave.server.service import Service, service_of
 from termweave.server.translating import Translated, Wanted
 
 router = APIRouter(tags=["LibreTranslate-compatible"])
@@ -91,19 +90,20 @@ async def translate(request: Request) -> LibreTranslation:
     markup = Markup("html") if _format(given) == "html" else None
     target = _known(service.languages, given.text("target"), "target")
     alternatives = _alternatives(given, service.limits.beam)
-    detected = await _detected(service.languages, given.text("source"), wanted, target)
+    detected = await _detected(service, given.text("source"), wanted, target)
     results: dict[int, Translated] = {}
-    for source in dict.fromkeys(language for language, _ in detected):
-        beam = max(4, alternatives + 1)
-        settings = SearchSettings(service.languages.direction(source, target), beam=beam, nbest=alternatives + 1)
-        places = [place for place, (language, _) in enumerate(detected) if language == source]
-        terms = await asyncio.to_thread(service.terms, (), source, target)
-        own = Wanted([wanted[place] for place in places], settings, terms)
-        if markup is None:
-            found = await service.translate(request, caller, own)
-        else:
-            found = [Translated(html) for html in await service.translate_markup(request, caller, own, markup)]
-        results |= dict(zip(places, found, strict=True))
+    async with service.accepting(request, caller, wanted):
+        for source in dict.fromkeys(language for language, _ in detected):
+            beam = max(4, alternatives + 1)
+            settings = SearchSettings(service.languages.direction(source, target), beam=beam, nbest=alternatives + 1)
+            places = [place for place, (language, _) in enumerate(detected) if language == source]
+            terms = await service.workers.short(service.terms, (), source, target)
+            own = Wanted([wanted[place] for place in places], settings, terms)
+            if markup is None:
+                found = await service.translate(request, own)
+            else:
+                found = [Translated(html) for html in await service.translate_markup(request, own, markup)]
+            results |= dict(zip(places, found, strict=True))
     return _answer([results[place] for place in range(len(wanted))], detected, several, alternatives)
 
 
@@ -124,14 +124,16 @@ async def translate_file(request: Request) -> TranslatedFile:
     caller = await service.identify(request, given.text("api_key", ""))
     target = _known(service.languages, given.text("target"), "target")
     sample = content.decode("utf-8", errors="replace")[:5000]
-    [(source, _)] = await _detected(service.languages, given.text("source"), [sample], target)
+    [(source, _)] = await _detected(service, given.text("source"), [sample], target)
     settings = SearchSettings(service.languages.direction(source, target))
-    terms = await asyncio.to_thread(service.terms, (), source, target)
-    lines = await service.lines(caller, settings, terms, is_patient=True)
-    work = await asyncio.to_thread(service.documents.accept, name, content, caller.id, Options(source, target), lines)
+    terms = await service.workers.short(service.terms, (), source, target)
+    lines = await service.document_lines(caller, settings, terms)
+    work = await service.workers.documents(
+        service.documents.accept, name, content, caller.id, Options(source, target), lines
+    )
     await service.finished(request, work)
     if work.problem is not None:
-        await asyncio.to_thread(service.documents.remove, work)
+        await service.workers.documents(service.documents.remove, work)
         raise work.problem
     return TranslatedFile(translatedFileUrl=f"{request.base_url}{_FILES[1:]}{work.id}.{work.secret}")
 
@@ -144,10 +146,10 @@ async def translate_file(request: Request) -> TranslatedFile:
 async def download_file(request: Request, name: str) -> Response:
     """A translated file. Its address is a secret, so it needs no key."""
     service = service_of(request)
-    if not await asyncio.to_thread(lambda: service.keys.required):
+    if not await service.workers.keys(lambda: service.keys.required):
         await service.identify(request)
     identifier, _, secret = name.partition(".")
-    return await fetched(service, await asyncio.to_thread(service.documents.find, identifier, None, secret))
+    return await fetched(service, await service.workers.documents(service.documents.find, identifier, None, secret))
 
 
 @router.get("/languages", responses=problems(model=ErrorBody))
@@ -175,7 +177,7 @@ async def detect_language(request: Request) -> list[DetectedLanguage]:
     if not any(map(str.isalpha, wanted)):  # no language: as in LibreTranslate, some answer, and that it means nothing
         known = service.languages.sources
         return [DetectedLanguage(language="en" if "en" in known else known[0], confidence=0.0)]
-    found = await asyncio.to_thread(detect, wanted)
+    found = await service.workers.short(detect, wanted)
     likely = [own for own in found if own[1] >= _LIKELY] or found[:1]
     return [DetectedLanguage(language=language, confidence=round(100 * share, 1)) for language, share in likely]
 
@@ -220,9 +222,10 @@ def _alternatives(given: Fields, beam: int) -> int:
 
 
 async def _detected(
-    known: Languages, source: str, wanted: list[str], target: str
+    service: Service, source: str, wanted: list[str], target: str
 ) -> list[tuple[str, DetectedLanguage | None]]:
     """The language of each text, and, where it was guessed, how sure that is."""
+    known = service.languages
     if source.strip().lower() != "auto":
         return [(_known(known, source, "source"), None)] * len(wanted)
 
@@ -231,7 +234,7 @@ async def _detected(
         share = dict(detect(text)).get(language, 0.0)
         return language, DetectedLanguage(language=language, confidence=round(100 * share, 1))
 
-    return [await asyncio.to_thread(guess, text) for text in wanted]
+    return [await service.workers.short(guess, text) for text in wanted]
 
 
 def _answer(results: list[Translated], detected: list[Any], several: bool, alternatives: int) -> LibreTranslation:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 
 from termweave.decoding.marked import MarkedSentence
 from termweave.decoding.terminology import within_limits
@@ -29,7 +30,8 @@ class LineTranslator:
     """Called with lines, it gives their translations. Not from the event loop: it blocks.
 
     is_patient: waits where the queue is full, as documents do; requests are told to come again.
-    may_go_on: told how many characters are to be translated in all; raises a `Problem` if they are too many.
+    spending: around the translation of so many characters; raises a `Problem` if they are too many. They are spent
+        when the block ends well.
     """
 
     def __init__(
@@ -41,12 +43,12 @@ class LineTranslator:
         loop: asyncio.AbstractEventLoop,
         *,
         is_patient: bool = False,
-        may_go_on: Callable[[int], None] = lambda _: None,
+        spending: Callable[[int], AbstractContextManager[None]] = lambda _: nullcontext(),
     ) -> None:
         self._backend, self._batcher, self._settings, self._terms, self._loop = backend, batcher, settings, terms, loop
-        self._is_patient, self._may_go_on = is_patient, may_go_on
+        self._is_patient, self._spending = is_patient, spending
         self._stopped = threading.Event()
-        self.characters = 0
+        self.characters = 0  # that were translated
 
     def stop(self) -> None:
         """It translates nothing more; the thread that calls it ends with `Stopped`."""
@@ -59,8 +61,6 @@ class LineTranslator:
 
     def _some(self, lines: list[str]) -> list[str]:
         prepared = [self._prepared(line) for line in lines]
-        self.characters += sum(len(sentence.text) for _, sentences in prepared for sentence in sentences)
-        self._may_go_on(self.characters)
         results = iter(self._submitted([sentence for _, sentences in prepared for sentence in sentences]))
         return [self._joined(segmented, [next(results) for _ in sentences]) for segmented, sentences in prepared]
 
@@ -91,10 +91,14 @@ class LineTranslator:
         return "".join([segmented.before, *pieces])
 
     def _submitted(self, sentences: list[Sentence]) -> list[str]:
+        characters = sum(len(sentence.text) for sentence in sentences)
         while not self._stopped.is_set():
-            waiting = asyncio.run_coroutine_threadsafe(self._batcher.submit(sentences, self._settings), self._loop)
             try:
-                return [result.text for result in waiting.result()]
+                with self._spending(characters):
+                    submitting = self._batcher.submit(sentences, self._settings)
+                    results = asyncio.run_coroutine_threadsafe(submitting, self._loop).result()
+                self.characters += characters
+                return [result.text for result in results]
             except Problem as problem:
                 if not self._is_patient or problem.status != 503 or not self._batcher.alive:
                     raise

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from typing import Annotated, Any, Literal, TypeVar, cast
 
 from fastapi import APIRouter, Request
@@ -103,15 +102,16 @@ async def translate(request: Request) -> TranslateAnswer:
     _check_limits(given, service)
     target = service.languages.target(given.target)
     first = [entry_of(term) for term in given.terms]
-    sources = await asyncio.to_thread(_sources, service.languages, given, target)
+    sources = await service.workers.short(_sources, service.languages, given, target)
     results: dict[int, TextTranslation] = {}
-    for source in dict.fromkeys(sources):
-        places = [place for place, own in enumerate(sources) if own == source]
-        settings = _settings(given, service.languages.direction(source, target))
-        terms = await asyncio.to_thread(service.terms, given.glossaries, source, target, first)
-        wanted = Wanted([given.texts[place] for place in places], settings, terms, given.splitting)
-        for place, result in zip(places, await service.translate(request, caller, wanted), strict=True):
-            results[place] = _answer(result, source)
+    async with service.accepting(request, caller, given.texts):
+        for source in dict.fromkeys(sources):
+            places = [place for place, own in enumerate(sources) if own == source]
+            settings = _settings(given, service.languages.direction(source, target))
+            terms = await service.workers.short(service.terms, given.glossaries, source, target, first)
+            wanted = Wanted([given.texts[place] for place in places], settings, terms, given.splitting)
+            for place, result in zip(places, await service.translate(request, wanted), strict=True):
+                results[place] = _answer(result, source)
     return TranslateAnswer(translations=[results[place] for place in range(len(given.texts))])
 
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
-
 from fastapi import APIRouter, Request
 from pydantic import RootModel
 
@@ -46,8 +44,8 @@ async def upload(request: Request) -> DeepLDocument:
     entries = [entry_of(term) for term in parse(Terms, given.text("terms", "[]").encode()).root]
     if len(entries) > service.limits.terms:
         raise Problem(413, "Too many terms", f"at most {service.limits.terms} fit into one request; make a glossary")
-    terms = await asyncio.to_thread(service.terms, given.texts("glossaries"), source, target, entries)
-    lines = await service.lines(caller, SearchSettings(f"{source}-{target}"), terms, is_patient=True)
+    terms = await service.workers.short(service.terms, given.texts("glossaries"), source, target, entries)
+    lines = await service.document_lines(caller, SearchSettings(f"{source}-{target}"), terms)
     options = Options(source, target)
-    work = await asyncio.to_thread(service.documents.accept, name, content, caller.id, options, lines)
+    work = await service.workers.documents(service.documents.accept, name, content, caller.id, options, lines)
     return DeepLDocument(document_id=work.id, document_key=work.secret)

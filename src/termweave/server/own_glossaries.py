@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import tempfile
 from collections.abc import Callable
 from pathlib import Path
@@ -19,7 +18,7 @@ from termweave.server.bodies import Fields, query_fields, read_body
 from termweave.server.deepl_glossaries import GlossariesV3, GlossaryV3, as_v3
 from termweave.server.documentation import problems, query
 from termweave.server.problems import Problem, bad_request
-from termweave.server.service import service_of
+from termweave.server.service import Service, service_of
 from termweave.server.store import Dictionary, StoredGlossary
 
 router = APIRouter(tags=["Termweave"])
@@ -124,7 +123,7 @@ async def lint(request: Request) -> LintAnswer:
     def check() -> LintAnswer:
         return _answer(*_checked(body, kind, source, target))
 
-    return await asyncio.to_thread(check)
+    return await service.workers.glossaries(check)
 
 
 @router.post("/v1/terms", openapi_extra={"parameters": [*_PAIR, _FORMAT], **_FILE}, responses=problems())
@@ -151,7 +150,7 @@ async def terms(request: Request) -> TermsAnswer:
         ]
         return TermsAnswer(terms=rows, findings=_answer(glossary, findings).findings)
 
-    return await asyncio.to_thread(read)
+    return await service.workers.glossaries(read)
 
 
 @router.post(
@@ -170,8 +169,8 @@ async def convert(request: Request) -> Response:
     given = query_fields(request)
     source, target = service.languages.pair(given.text("source"), given.text("target"))
     body, kind, wanted = await read_body(request), _format(request, given), _wanted_format(given, "to")
-    glossary = await asyncio.to_thread(_read, body, kind, source, target, None)
-    return await _file(glossary, wanted)
+    glossary = await service.workers.glossaries(_read, body, kind, source, target, None)
+    return await _file(service, glossary, wanted)
 
 
 @router.get("/v1/glossaries", responses=problems())
@@ -179,7 +178,7 @@ async def list_glossaries(request: Request) -> GlossariesV3:
     """All glossaries; those made by DeepL's interface are the same ones."""
     service = service_of(request)
     await service.identify(request)
-    return GlossariesV3(glossaries=[as_v3(own) for own in await asyncio.to_thread(service.glossaries.list)])
+    return GlossariesV3(glossaries=[as_v3(own) for own in await service.workers.short(service.glossaries.list)])
 
 
 @router.get(
@@ -201,8 +200,8 @@ async def export(request: Request, glossary_id: str) -> Response:
         version = service.glossaries.get(glossary_id).dictionary(source, target).version
         return Glossary(service.glossaries.entries(glossary_id, source, target), source, target), version
 
-    glossary, version = await asyncio.to_thread(read)
-    answer = await _file(glossary, kind)
+    glossary, version = await service.workers.glossaries(read)
+    answer = await _file(service, glossary, kind)
     answer.headers["ETag"] = f'"{version}"'
     return answer
 
@@ -212,7 +211,7 @@ async def delete(request: Request, glossary_id: str) -> None:
     """Delete a glossary for good."""
     service = service_of(request)
     await service.identify(request)
-    await asyncio.to_thread(service.glossaries.delete, glossary_id)
+    await service.workers.glossaries(service.glossaries.delete, glossary_id)
 
 
 async def _store_file(
@@ -230,7 +229,7 @@ async def _store_file(
         stored = store(Dictionary(source, target, glossary.merged().entries))
         return stored, _answer(glossary, lint_glossary(glossary))
 
-    stored, lint = await asyncio.to_thread(work)
+    stored, lint = await service.workers.glossaries(work)
     response.headers["ETag"] = f'"{stored.dictionary(source, target).version}"'
     return UploadAnswer(glossary=as_v3(stored), lint=lint)
 
@@ -248,7 +247,7 @@ def _wanted_format(given: Fields, name: str, default: str | None = None) -> str:
     return kind
 
 
-async def _file(glossary: Glossary, kind: str) -> Response:
+async def _file(service: Service, glossary: Glossary, kind: str) -> Response:
     def write() -> bytes:
         with tempfile.TemporaryDirectory() as folder:
             path = Path(folder) / f"glossary.{kind}"
@@ -256,7 +255,9 @@ async def _file(glossary: Glossary, kind: str) -> Response:
             return path.read_bytes()
 
     headers = {"Content-Disposition": f'attachment; filename="glossary.{kind}"'}
-    return Response(await asyncio.to_thread(write), media_type=f"{TYPES[kind]}; charset=utf-8", headers=headers)
+    return Response(
+        await service.workers.glossaries(write), media_type=f"{TYPES[kind]}; charset=utf-8", headers=headers
+    )
 
 
 def _format(request: Request, given: Fields) -> str:

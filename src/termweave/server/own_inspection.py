@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
-
 from fastapi import APIRouter, Request
 from pydantic import BaseModel, ConfigDict, Field
 
@@ -62,7 +60,7 @@ async def inspect(request: Request) -> InspectAnswer:
             raise Problem(413, "The sentence is too long", f"at most {longest} subwords are inspected at once")
         return _answer(service.backend.inspect(given.text, given.translation, constraints, f"{source}-{target}"))
 
-    return await asyncio.to_thread(look)
+    return await service.workers.inspecting(look)
 
 
 def _answer(seen: InspectedOutput) -> InspectAnswer:

@@ -5,9 +5,8 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections import OrderedDict
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
+from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
 from typing import TypeVar, cast
 
@@ -15,6 +14,7 @@ from starlette.requests import ClientDisconnect, Request
 
 from termweave.constraints.glossary import Glossary, GlossaryEntry
 from termweave.decoding.terminology import Terminology
+from termweave.errors import StoreError
 from termweave.server.access import Access, Caller
 from termweave.server.backend import Backend, SearchSettings
 from termweave.server.batching import Batcher
@@ -31,10 +31,10 @@ from termweave.server.settings import Settings
 from termweave.server.store import GlossaryStore
 from termweave.server.terms import FirstOf, Planner
 from termweave.server.translating import TextTranslator, Translated, Wanted
+from termweave.server.workers import Workers
 
 UNLIMITED = 1_000_000_000_000  # characters a month; what DeepL tells customers without a limit
 _REMEMBERED_GLOSSARIES = 32
-_LOOKED_UP_AT_ONCE = 4  # keys
 _WATCHED = 0.5  # seconds between two tellings of what was counted
 
 Result = TypeVar("Result")
@@ -48,15 +48,15 @@ class Service:
         self.batcher = Batcher(backend, settings.gathering, self.metrics.count_batch)
         self.metrics.watch(self.batcher)
         self.backend = backend
-        self.texts = TextTranslator(backend, self.batcher, settings.limits.sentences)
+        self.workers = Workers(settings.limits)
+        self.texts = TextTranslator(backend, self.batcher, self.workers, settings.limits.sentences)
         # Keys are looked up with every request, and must not wait for a large glossary or document to be read.
         self._databases = (Database(store), Database(store), Database(store))
-        self._looking_up = ThreadPoolExecutor(_LOOKED_UP_AT_ONCE, "termweave-keys")
         self.glossaries = GlossaryStore(self._databases[0], settings.limits)
         self.keys = KeyStore(self._databases[1])
         self.usage = Usage(self._databases[1])
         self._paces = PaceStore(self._databases[1])
-        self.documents = Documents(DocumentStore(self._databases[2], settings.limits), settings.limits, self._count)
+        self.documents = Documents(DocumentStore(self._databases[2], settings.limits), settings.limits)
         self.access = Access(self.keys, settings.limits.requests_per_minute)
         self._terminologies: OrderedDict[str, Terminology] = OrderedDict()
         self._terminologies_lock = threading.Lock()
@@ -73,7 +73,7 @@ class Service:
             await asyncio.to_thread(self.batcher.close)
             telling.cancel()
             await asyncio.to_thread(self._safely, self.usage.flush, "usage")
-            self._looking_up.shutdown()
+            await asyncio.to_thread(self.workers.close)
             for database in self._databases:
                 database.close()
 
@@ -98,8 +98,7 @@ class Service:
 
     async def identify(self, request: Request, given: str | None = None) -> Caller:
         """Who asks, or a problem. given: a key that came in the body instead of the header."""
-        loop = asyncio.get_running_loop()
-        caller = await loop.run_in_executor(self._looking_up, self.access.identify, request, given)
+        caller = await self.workers.keys(self.access.identify, request, given)
         request.state.key = caller.id
         return caller
 
@@ -129,19 +128,28 @@ class Service:
                 self._terminologies.popitem(last=False)
         return terminology
 
-    async def translate(self, request: Request, caller: Caller, wanted: Wanted) -> list[Translated]:
-        """Translate for a caller, and count it. Whoever leaves meanwhile gives the place in the queue back."""
-        await self._check(request, caller, wanted.texts)
-        translated = await self._while_connected(request, self.texts.translate(wanted))
-        self._count(caller.id, sum(map(len, wanted.texts)))
-        return translated
+    @asynccontextmanager
+    async def accepting(self, request: Request, caller: Caller, texts: Sequence[str]) -> AsyncIterator[None]:
+        """Around the translation of all texts of a request: paid for together if it succeeds, and not at all if not."""
+        self.batcher.require_room()
+        if len(texts) > self.limits.texts:
+            raise Problem(413, "Too many texts", f"at most {self.limits.texts} fit into one request")
+        request.state.characters = characters = sum(map(len, texts))
+        request.state.texts = len(texts)
+        await self.workers.short(self._reserve, caller, characters)
+        with self._reserved(caller, characters):
+            yield
 
-    async def translate_markup(self, request: Request, caller: Caller, wanted: Wanted, markup: Markup) -> list[str]:
+    async def translate(self, request: Request, wanted: Wanted) -> list[Translated]:
+        """Translate what was accepted. Whoever leaves meanwhile gives the place in the queue back."""
+        return await self._while_connected(request, self.texts.translate(wanted))
+
+    async def translate_markup(self, request: Request, wanted: Wanted, markup: Markup) -> list[str]:
         """The same for texts with tags; all of them are on their way at once, so that they share batches."""
-        await self._check(request, caller, wanted.texts)
+        loop = asyncio.get_running_loop()
 
         async def one(text: str) -> str:
-            lines = await self.lines(caller, wanted.settings, wanted.terms)
+            lines = LineTranslator(self.backend, self.batcher, wanted.settings, wanted.terms, loop)
             return await self.documents.in_thread(
                 lines, lambda: markup.translate(text, lines, wanted.settings.direction)
             )
@@ -152,50 +160,52 @@ class Service:
             return [task.result() for task in tasks]
 
         try:
-            translated = await self._while_connected(request, every())
+            return await self._while_connected(request, every())
         except ExceptionGroup as group:  # one of them is enough to say what is wrong
             raise group.exceptions[0] from None
-        self._count(caller.id, sum(map(len, wanted.texts)))
-        return translated
 
-    async def lines(
-        self, caller: Caller, settings: SearchSettings, terms: Planner, *, is_patient: bool = False
-    ) -> LineTranslator:
-        """What a document or a text with tags is translated by. A document's characters are told only on the way."""
-        limit = caller.key.character_limit if caller.key and is_patient else None
-        used = 0 if limit is None else await asyncio.to_thread(self.usage.total, caller.id)
+    async def document_lines(self, caller: Caller, settings: SearchSettings, terms: Planner) -> LineTranslator:
+        """What a document is translated by, or a problem if its key has nothing left.
 
-        def may_go_on(characters: int) -> None:
-            if limit is not None and used + characters > limit:
-                raise _quota_exceeded()
+        How many characters a document has is seen only on the way, so they are paid for as they are translated.
+        """
+        if await self.workers.short(self.usage.is_used_up, caller.id, caller.character_limit):
+            raise _quota_exceeded()
+
+        @contextmanager
+        def spending(characters: int) -> Iterator[None]:
+            try:
+                self._reserve(caller, characters)
+            except StoreError as error:  # documents wait until it works again, as they do for room in the queue
+                log_unforeseen(error, "quota")
+                raise Problem(503, "The store is not available", "The log of the server has more.", 1) from None
+            with self._reserved(caller, characters):
+                yield
 
         loop = asyncio.get_running_loop()
-        return LineTranslator(
-            self.backend, self.batcher, settings, terms, loop, is_patient=is_patient, may_go_on=may_go_on
-        )
+        return LineTranslator(self.backend, self.batcher, settings, terms, loop, is_patient=True, spending=spending)
 
     async def finished(self, request: Request, work: Work) -> None:
         """Wait for a document; if the client leaves, it is given up."""
         try:
             await self._while_connected(request, asyncio.wrap_future(work.finished))
         except ClientDisconnect:
-            await asyncio.to_thread(self.documents.remove, work)
+            await self.workers.documents(self.documents.remove, work)
             raise
 
-    async def _check(self, request: Request, caller: Caller, texts: Sequence[str]) -> None:
-        self.batcher.require_room()
-        characters = sum(map(len, texts))
-        if len(texts) > self.limits.texts:
-            raise Problem(413, "Too many texts", f"at most {self.limits.texts} fit into one request")
-        if caller.key is not None and caller.key.character_limit is not None:
-            used = await asyncio.to_thread(self.usage.total, caller.id)
-            if used + characters > caller.key.character_limit:
-                raise _quota_exceeded()
-        request.state.characters = characters
-        request.state.texts = len(texts)
+    def _reserve(self, caller: Caller, characters: int) -> None:
+        if not self.usage.reserve(caller.id, characters, caller.character_limit):
+            raise _quota_exceeded()
 
-    def _count(self, caller: str, characters: int) -> None:
-        self.usage.add(caller, characters)
+    @contextmanager
+    def _reserved(self, caller: Caller, characters: int) -> Iterator[None]:
+        """Reserved characters are spent if the block ends well, and the key has them back if not."""
+        try:
+            yield
+        except BaseException:
+            self.usage.release(caller.id, characters)
+            raise
+        self.usage.spend(caller.id, characters)
         self.metrics.characters.inc(characters)
 
     async def _while_connected(self, request: Request, work: Awaitable[Result]) -> Result:

@@ -27,6 +27,8 @@ class Limits:
     body_seconds: float = 60  # from then on until its body has
     idle_seconds: int = 75  # that a connection waits for another request; longer than refused clients and proxies do
     unread_seconds: float = 60  # that a client may take nothing of its answer
+    waiting_glossaries: int = 32  # requests with the content of one that wait; beyond that, the answer is 503 at once
+    waiting_inspections: int = 16  # the same
     requests_per_minute: int = 600  # of one key; 0: as many as it likes
 
 

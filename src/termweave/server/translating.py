@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
@@ -13,6 +12,7 @@ from termweave.server.batching import Batcher
 from termweave.server.problems import Problem
 from termweave.server.segments import Segmented, Splitting, segment, separator
 from termweave.server.terms import Planner
+from termweave.server.workers import Workers
 from termweave.text.words import Span
 
 
@@ -46,14 +46,15 @@ class _Prepared:
 
 
 class TextTranslator:
-    def __init__(self, backend: Backend, batcher: Batcher, most_sentences: int) -> None:
+    def __init__(self, backend: Backend, batcher: Batcher, workers: Workers, most_sentences: int) -> None:
         self._backend = backend
         self._batcher = batcher
+        self._workers = workers
         self._most = most_sentences
 
     async def translate(self, wanted: Wanted) -> list[Translated]:
         # Splitting and finding terms take a while for long texts; the event loop has others to serve meanwhile.
-        prepared = await asyncio.to_thread(self._prepare, wanted)
+        prepared = await self._workers.short(self._prepare, wanted)
         sentences = [sentence for text in prepared for sentence in text.sentences]
         found = iter(await self._batcher.submit(sentences, wanted.settings))
         source, _, target = wanted.settings.direction.partition("-")
