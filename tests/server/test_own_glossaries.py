@@ -146,3 +146,15 @@ def test_a_file_takes_the_place_of_another_unless_that_was_changed(server: Any):
     assert len(again.json()["glossary"]["dictionaries"]) == 2  # the other direction is added
     elsewhere = place.replace("/glossaries/", "/glossaries/no-")
     assert httpx.put(elsewhere, params={**PAIR, "format": "tsv"}, content=b"Haus\thouse\n").status_code == 404
+
+
+def test_entries_added_by_deepls_interface_end_an_older_ban(server: Any):
+    table = "source\ttarget\tpolicy\nHaus\tbuilding\tmust\nHaus\thome\tforbid\n"
+    identifier = upload(server, table).json()["glossary"]["glossary_id"]
+    added = {"source_lang": "de", "target_lang": "en", "entries": "Haus\thome", "entries_format": "tsv"}
+    changed = httpx.patch(f"{server.url}/v3/glossaries/{identifier}", json={"dictionaries": [added]})
+    assert changed.status_code == 200, changed.text
+    body = {"texts": ["ein Haus"], **PAIR, "glossaries": [identifier]}
+    answer = httpx.post(server.url + "/v1/translate", json=body, timeout=60)
+    assert answer.status_code == 200, answer.text
+    assert "home" in answer.json()["translations"][0]["text"]
