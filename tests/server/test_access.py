@@ -23,7 +23,7 @@ from termweave.server.database import Database
 from termweave.server.keys import KeyStore
 from termweave.server.observation import JsonLines
 from termweave.server.problems import Problem
-from termweave.server.run import require_keys
+from termweave.server.run import require_store
 from termweave.server.settings import Limits, Settings
 
 BODY = {"text": ["ein Haus"], "source_lang": "DE", "target_lang": "EN-US"}
@@ -211,11 +211,11 @@ def test_a_key_opens_through_such_a_proxy(guarded: Guarded):
 def test_an_open_address_needs_keys(tmp_path: Path):
     for host in ("0.0.0.0", "192.0.2.1", "::", "some.example"):
         with pytest.raises(ConfigError, match="keys create"):
-            require_keys(host, tmp_path / "store")
+            require_store(host, tmp_path / "store")
     for host in ("127.0.0.1", "::1", "localhost"):
-        require_keys(host, tmp_path / "store")
+        require_store(host, tmp_path / "store")
     KeyStore(Database(tmp_path / "store")).create("a team")
-    require_keys("0.0.0.0", tmp_path / "store")
+    require_store("0.0.0.0", tmp_path / "store")
 
 
 # Logs

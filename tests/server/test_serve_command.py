@@ -15,6 +15,8 @@ import pytest
 from server_process import serving
 
 from termweave.errors import ConfigError
+from termweave.server.database import Database
+from termweave.server.keys import KeyStore
 from termweave.server.run import serve
 from termweave.server.settings import Settings
 
@@ -95,6 +97,55 @@ def test_a_port_in_use_is_told_before_the_model_is_loaded(tmp_path: Path):
         port = taken.getsockname()[1]
         with pytest.raises(ConfigError, match="choose another --port"):
             serve(tmp_path / "nowhere", tmp_path / "store", "127.0.0.1", port, "cpu", "float32", Settings())
+
+
+def newer(path: Path) -> None:
+    database = Database(path)
+    with database.reading() as connection:
+        connection.execute("PRAGMA user_version = 99")
+    database.close()
+
+
+def damaged(path: Path) -> None:
+    """Its beginning is whole, so that it looks like a store."""
+    database = Database(path)
+    KeyStore(database).create("a team")
+    database.close()
+    first_page = path.read_bytes()[:4096]
+    path.write_bytes(first_page + b"nonsense" * 5000)
+
+
+@pytest.mark.parametrize(
+    ("spoil", "said"),
+    [
+        (newer, "format 99"),
+        (damaged, "malformed"),
+        (lambda path: path.write_text("Haus\tbuilding\n" * 100, "utf-8"), "not a database"),
+        (lambda path: path.mkdir(), "the store cannot be used"),
+    ],
+)
+def test_a_store_that_cannot_work_is_told_before_the_model_is_loaded(
+    termweave: Callable[..., tuple[int, str, str]], tmp_path: Path, spoil: Callable[[Path], object], said: str
+):
+    store = tmp_path / "store.sqlite"
+    spoil(store)
+    code, _, errors = termweave("serve", "--model", "nowhere", "--port", 0, "--store", store)
+    assert code == 1
+    assert said in errors
+    assert str(store) in errors.replace("\n", "")
+    assert "Traceback" not in errors
+
+
+def test_a_folder_that_cannot_be_made_and_a_database_out_of_reach_are_told_too(
+    termweave: Callable[..., tuple[int, str, str]], tmp_path: Path
+):
+    (tmp_path / "file").touch()
+    with socket.create_server(("127.0.0.1", 0)) as bound:
+        port = bound.getsockname()[1]  # nobody listens there when it is closed
+    for store in (tmp_path / "file" / "store.sqlite", f"postgresql://termweave@127.0.0.1:{port}/termweave"):
+        code, _, errors = termweave("serve", "--model", "nowhere", "--port", 0, "--store", store)
+        assert code == 1
+        assert "the store cannot be used" in errors
 
 
 def test_keys_are_made_listed_and_revoked(termweave: Callable[..., tuple[int, str, str]], tmp_path: Path):
