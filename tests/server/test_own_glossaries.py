@@ -158,3 +158,12 @@ def test_entries_added_by_deepls_interface_end_an_older_ban(server: Any):
     answer = httpx.post(server.url + "/v1/translate", json=body, timeout=60)
     assert answer.status_code == 200, answer.text
     assert "home" in answer.json()["translations"][0]["text"]
+
+
+def test_what_may_be_stored_may_be_checked_and_converted(server: Any):
+    table = "source\ttarget\tnote\n" + "".join(f"Haus {n}\thouse {n}\t{'a' * 2**16}\n" for n in range(32))
+    assert upload(server, table).status_code == 201
+    for path in ("/v1/lint", "/v1/terms", "/v1/convert"):
+        query = {**PAIR, "format": "tsv", "to": "csv"}
+        answer = httpx.post(server.url + path, params=query, content=table.encode(), timeout=60)
+        assert answer.status_code == 200, answer.text[:1000]

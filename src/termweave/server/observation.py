@@ -174,8 +174,12 @@ class BodyLimit:
         return limited
 
 
+_DOCUMENTS = ("/v1/documents", "/v2/document", "/translate_file")
+_GLOSSARY_FILES = ("/v1/lint", "/v1/terms", "/v1/convert")  # besides those that store them, which are many
+
+
 def _brings_a_file(path: str) -> bool:
-    return "/glossaries" in path or path in ("/v1/documents", "/v2/document", "/translate_file")
+    return "/glossaries" in path or path in _DOCUMENTS or path in _GLOSSARY_FILES
 
 
 async def _discard(receive: Receive) -> None:
