@@ -163,11 +163,50 @@ def test_keys_are_made_listed_and_revoked(termweave: Callable[..., tuple[int, st
     assert "revoked" in termweave("keys", "list", "--store", store)[1]
 
 
+@pytest.mark.parametrize("arguments", [("list",), ("revoke", "1f3a9c22")])
+def test_looking_for_keys_makes_no_store(
+    termweave: Callable[..., tuple[int, str, str]], tmp_path: Path, arguments: tuple[str, ...]
+):
+    code, listed, errors = termweave("keys", *arguments, "--store", tmp_path / "typo.sqlite")
+    assert (code, listed) == (1, "")
+    assert "there is no store" in errors
+    assert not any(tmp_path.iterdir())
+
+
+def test_a_key_that_is_not_there_is_told(termweave: Callable[..., tuple[int, str, str]], tmp_path: Path):
+    store = tmp_path / "store.sqlite"
+    termweave("keys", "create", "a team", "--store", store)
+    code, _, errors = termweave("keys", "revoke", "nothing", "--store", store)
+    assert code == 1
+    assert "no key" in errors
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("serve", "--model", "nowhere", "--batch-tokens"),
+        ("serve", "--model", "nowhere", "--queue-tokens"),
+        ("serve", "--model", "nowhere", "--requests-per-minute"),
+        ("keys", "create", "a team", "--characters"),
+    ],
+)
+def test_numbers_beyond_all_bounds_are_refused(
+    termweave: Callable[..., tuple[int, str, str]], tmp_path: Path, arguments: tuple[str, ...]
+):
+    store = tmp_path / "store.sqlite"
+    code, _, errors = termweave(*arguments, 99999999999999999999, "--store", store)
+    assert code == 2
+    assert "1000000000" in errors, "the maximum is told"
+    assert not store.exists()
+
+
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (("keys", "revoke", "nothing"), "no key"),
         (("keys", "create", " "), "name"),
+        (("keys", "create", "a\nteam"), "printable"),
+        (("keys", "create", "\x1b[2Jteam"), "printable"),
+        (("keys", "create", "\udcff"), "printable"),
         (("serve", "--model", "nowhere", "--host", "0.0.0.0"), "keys create"),
         (("serve", "--model", "nowhere", "--port", "0"), "no model.json"),
     ],
