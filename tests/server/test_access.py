@@ -79,6 +79,8 @@ def test_a_server_with_keys_serves_nobody_without(guarded: Guarded, method: str,
 
 def test_health_needs_no_key(guarded: Guarded):
     assert httpx.get(guarded.url + "/health").json() == {"status": "ok"}
+    brief = httpx.head(guarded.url + "/health")
+    assert (brief.status_code, brief.content) == (200, b"")
 
 
 def test_a_key_opens(guarded: Guarded):

@@ -140,6 +140,9 @@ def test_a_file_takes_the_place_of_another_unless_that_was_changed(server: Any):
     assert late.status_code == 412
     assert late.json()["message"] == "The glossary was changed meanwhile"
     assert "powder\tforbid" in httpx.get(place, params=PAIR).text
+    several = f'"foo", W/"bar,baz",{first.headers["etag"]}'
+    assert put("Mehl\tflour\n", **{"If-Match": several}).status_code == 200
+    assert put("Mehl\tmeal\n", **{"If-Match": several}).status_code == 412  # it is none of them any more
     assert put("Haus\thouse\n").status_code == 200  # whoever names no version means any
     assert httpx.get(place, params=PAIR).text == "source\ttarget\nHaus\thouse\n"
     again = httpx.put(place, params={"source": "en", "target": "de", "format": "tsv"}, content=b"house\tHaus\n")

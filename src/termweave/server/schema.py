@@ -71,6 +71,6 @@ def statements_since(version: int) -> list[str]:
 
 def newer_format(store: object, version: int) -> StoreError:
     return StoreError(
-        f"{store} has format {version}, this version of Termweave uses format {FORMAT}; install the version that made it, "
-        "or name another store"
+        f"{store} has format {version}, this version of Termweave uses format {FORMAT}; install the version that "
+        "made it, or name another store"
     )

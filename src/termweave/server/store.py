@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
@@ -109,12 +109,14 @@ class GlossaryStore:
                 self._put(connection, identifier, Dictionary(dictionary.source, dictionary.target, entries))
             return _load(connection, identifier)
 
-    def replace(self, identifier: str, dictionary: Dictionary, version: str | None = None) -> StoredGlossary:
-        """Put a dictionary in the place of an older one, or add it. version: what the older one must still be."""
+    def replace(
+        self, identifier: str, dictionary: Dictionary, versions: Collection[str] | None = None
+    ) -> StoredGlossary:
+        """Put a dictionary in the place of an older one, or add it. versions: one of them the older must still be."""
         pair = dictionary.source, dictionary.target
         with self._database.writing() as connection:
             older = _load(connection, identifier)
-            if version is not None and older.dictionary(*pair).version != version:
+            if versions is not None and older.dictionary(*pair).version not in versions:
                 raise Problem(412, "The glossary was changed meanwhile", "read it again before you replace it")
             self._put(connection, identifier, dictionary)
             return _load(connection, identifier)
