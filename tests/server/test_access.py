@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
+import socket
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,7 +23,7 @@ from termweave.server.database import Database
 from termweave.server.keys import KeyStore
 from termweave.server.observation import JsonLines
 from termweave.server.problems import Problem
-from termweave.server.run import require_keys
+from termweave.server.run import require_store
 from termweave.server.settings import Limits, Settings
 
 BODY = {"text": ["ein Haus"], "source_lang": "DE", "target_lang": "EN-US"}
@@ -32,10 +33,14 @@ BODY = {"text": ["ein Haus"], "source_lang": "DE", "target_lang": "EN-US"}
 class Guarded:
     """A server with a key."""
 
-    url: str
+    server: Any
     secret: str
     keys: KeyStore
     store: Path
+
+    @property
+    def url(self) -> str:
+        return self.server.url
 
     def headers(self, scheme: str = "DeepL-Auth-Key") -> dict[str, str]:
         return {"Authorization": f"{scheme} {self.secret}"}
@@ -47,7 +52,7 @@ def guarded(backend: Backend, running: Callable[..., Any], tmp_path_factory: pyt
     keys = KeyStore(Database(store))
     _, secret = keys.create("a team")
     with running(backend, store=store) as server:
-        yield Guarded(server.url, secret, keys, store)
+        yield Guarded(server, secret, keys, store)
 
 
 @pytest.mark.parametrize(
@@ -74,6 +79,8 @@ def test_a_server_with_keys_serves_nobody_without(guarded: Guarded, method: str,
 
 def test_health_needs_no_key(guarded: Guarded):
     assert httpx.get(guarded.url + "/health").json() == {"status": "ok"}
+    brief = httpx.head(guarded.url + "/health")
+    assert (brief.status_code, brief.content) == (200, b"")
 
 
 def test_a_key_opens(guarded: Guarded):
@@ -134,10 +141,11 @@ def test_pace_saves_up_for_a_minute_at_most():
 # Without keys
 
 
-def request(client: str = "127.0.0.1", **headers: str) -> Request:
+def request(client: str = "127.0.0.1", version: str = "1.1", **headers: str) -> Request:
     given = {"host": "127.0.0.1:8080", **{name.replace("_", "-"): value for name, value in headers.items()}}
     raw = [(name.encode(), value.encode()) for name, value in given.items()]
-    return Request({"type": "http", "client": (client, 1234), "headers": raw, "method": "GET", "path": "/"})
+    scope = {"type": "http", "http_version": version, "client": (client, 1234), "headers": raw}
+    return Request({**scope, "method": "GET", "path": "/"})
 
 
 @pytest.mark.parametrize(
@@ -162,6 +170,7 @@ def test_this_machine_is_served_without_a_key(own: Request):
         request(x_forwarded_for="127.0.0.1"),
         request(forwarded="for=127.0.0.1"),
         request(x_real_ip="127.0.0.1"),
+        request(version="1.0"),
         request(host="rebound.example"),
         request(host="127.0.0.1.example"),
         request(host=""),
@@ -181,14 +190,34 @@ def test_headers_do_not_open_a_running_server(server: Any):
         assert httpx.get(server.url + "/v2/usage", headers=headers).status_code == 403
 
 
+def ask_in_version(server: Any, version: str, **headers: str) -> bytes:
+    """The answer to a request as nginx passes it on with its default settings, where the version is 1.0."""
+    given = {"Host": f"127.0.0.1:{server.port}", "Connection": "close", **headers}
+    lines = [f"GET /v2/usage HTTP/{version}", *(f"{name}: {value}" for name, value in given.items())]
+    with socket.create_connection((server.host, server.port)) as connection:
+        connection.sendall("\r\n".join([*lines, "", ""]).encode())
+        return b"".join(iter(lambda: connection.recv(65536), b""))
+
+
+def test_a_proxy_that_adds_no_headers_is_known_by_its_version(server: Any):
+    assert ask_in_version(server, "1.1").startswith(b"HTTP/1.1 200")
+    refused = ask_in_version(server, "1.0")
+    assert refused.startswith(b"HTTP/1.1 403")
+    assert b"keys create" in refused
+
+
+def test_a_key_opens_through_such_a_proxy(guarded: Guarded):
+    assert ask_in_version(guarded.server, "1.0", **guarded.headers()).startswith(b"HTTP/1.1 200")
+
+
 def test_an_open_address_needs_keys(tmp_path: Path):
     for host in ("0.0.0.0", "192.0.2.1", "::", "some.example"):
         with pytest.raises(ConfigError, match="keys create"):
-            require_keys(host, tmp_path / "store")
+            require_store(host, tmp_path / "store")
     for host in ("127.0.0.1", "::1", "localhost"):
-        require_keys(host, tmp_path / "store")
+        require_store(host, tmp_path / "store")
     KeyStore(Database(tmp_path / "store")).create("a team")
-    require_keys("0.0.0.0", tmp_path / "store")
+    require_store("0.0.0.0", tmp_path / "store")
 
 
 # Logs

@@ -103,6 +103,14 @@ def test_our_own_upload_takes_terms(server: Any):
         assert wrong.status_code == 400, wrong.text
 
 
+def test_our_own_upload_takes_as_many_glossaries_as_a_text(server: Any):
+    body = {"source": "de", "target": "en", "glossaries": ["nothing"] * 5}
+    file = {"file": ("a.txt", b"ein Haus")}
+    assert httpx.post(server.url + "/v1/documents", data=body, files=file).status_code == 404  # they are looked for
+    several = httpx.post(server.url + "/v1/documents", data=body | {"glossaries": ["nothing"] * 6}, files=file)
+    assert (several.status_code, several.json()["message"]) == (400, "Too many glossaries")
+
+
 def test_a_form_without_a_file_is_refused(server: Any):
     assert httpx.post(server.url + "/v2/document", json={"target_lang": "EN-US"}).status_code == 415
     nothing = httpx.post(server.url + "/v2/document", data={"target_lang": "EN-US"}, files={"other": b"a"})

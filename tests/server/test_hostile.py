@@ -9,6 +9,7 @@ from typing import Any
 
 import httpx
 import pytest
+from gated_backend import until
 
 MEBIBYTE = 2**20
 DEEP = b"[" * 100_000 + b"]" * 100_000
@@ -70,6 +71,12 @@ def test_bodies_that_are_too_large(server: Any, path: str, size: int, announced:
 
     content = b"a" * size if announced else chunks()
     refused(httpx.post(server.url + path, content=content, headers=JSON), 413)
+
+
+def test_what_is_refused_unread_is_counted_by_its_route(server: Any):
+    refused(httpx.post(server.url + "/v1/inspect", content=b"a" * 2 * MEBIBYTE, headers=JSON), 413)
+    counted = 'termweave_requests_total{method="POST",route="/v1/inspect",status="413"} 1.0'
+    until(lambda: counted in httpx.get(server.url + "/metrics").text)  # it is counted when its answer is already sent
 
 
 def test_a_glossary_that_is_too_large(server: Any):

@@ -140,9 +140,33 @@ def test_a_file_takes_the_place_of_another_unless_that_was_changed(server: Any):
     assert late.status_code == 412
     assert late.json()["message"] == "The glossary was changed meanwhile"
     assert "powder\tforbid" in httpx.get(place, params=PAIR).text
+    several = f'"foo", W/"bar,baz",{first.headers["etag"]}'
+    assert put("Mehl\tflour\n", **{"If-Match": several}).status_code == 200
+    assert put("Mehl\tmeal\n", **{"If-Match": several}).status_code == 412  # it is none of them any more
     assert put("Haus\thouse\n").status_code == 200  # whoever names no version means any
     assert httpx.get(place, params=PAIR).text == "source\ttarget\nHaus\thouse\n"
     again = httpx.put(place, params={"source": "en", "target": "de", "format": "tsv"}, content=b"house\tHaus\n")
     assert len(again.json()["glossary"]["dictionaries"]) == 2  # the other direction is added
     elsewhere = place.replace("/glossaries/", "/glossaries/no-")
     assert httpx.put(elsewhere, params={**PAIR, "format": "tsv"}, content=b"Haus\thouse\n").status_code == 404
+
+
+def test_entries_added_by_deepls_interface_end_an_older_ban(server: Any):
+    table = "source\ttarget\tpolicy\nHaus\tbuilding\tmust\nHaus\thome\tforbid\n"
+    identifier = upload(server, table).json()["glossary"]["glossary_id"]
+    added = {"source_lang": "de", "target_lang": "en", "entries": "Haus\thome", "entries_format": "tsv"}
+    changed = httpx.patch(f"{server.url}/v3/glossaries/{identifier}", json={"dictionaries": [added]})
+    assert changed.status_code == 200, changed.text
+    body = {"texts": ["ein Haus"], **PAIR, "glossaries": [identifier]}
+    answer = httpx.post(server.url + "/v1/translate", json=body, timeout=60)
+    assert answer.status_code == 200, answer.text
+    assert "home" in answer.json()["translations"][0]["text"]
+
+
+def test_what_may_be_stored_may_be_checked_and_converted(server: Any):
+    table = "source\ttarget\tnote\n" + "".join(f"Haus {n}\thouse {n}\t{'a' * 2**16}\n" for n in range(32))
+    assert upload(server, table).status_code == 201
+    for path in ("/v1/lint", "/v1/terms", "/v1/convert"):
+        query = {**PAIR, "format": "tsv", "to": "csv"}
+        answer = httpx.post(server.url + path, params=query, content=table.encode(), timeout=60)
+        assert answer.status_code == 200, answer.text[:1000]

@@ -15,6 +15,8 @@ import pytest
 from server_process import serving
 
 from termweave.errors import ConfigError
+from termweave.server.database import Database
+from termweave.server.keys import KeyStore
 from termweave.server.run import serve
 from termweave.server.settings import Settings
 
@@ -97,6 +99,55 @@ def test_a_port_in_use_is_told_before_the_model_is_loaded(tmp_path: Path):
             serve(tmp_path / "nowhere", tmp_path / "store", "127.0.0.1", port, "cpu", "float32", Settings())
 
 
+def newer(path: Path) -> None:
+    database = Database(path)
+    with database.reading() as connection:
+        connection.execute("PRAGMA user_version = 99")
+    database.close()
+
+
+def damaged(path: Path) -> None:
+    """Its beginning is whole, so that it looks like a store."""
+    database = Database(path)
+    KeyStore(database).create("a team")
+    database.close()
+    first_page = path.read_bytes()[:4096]
+    path.write_bytes(first_page + b"nonsense" * 5000)
+
+
+@pytest.mark.parametrize(
+    ("spoil", "said"),
+    [
+        (newer, "format 99"),
+        (damaged, "malformed"),
+        (lambda path: path.write_text("Haus\tbuilding\n" * 100, "utf-8"), "not a database"),
+        (lambda path: path.mkdir(), "the store cannot be used"),
+    ],
+)
+def test_a_store_that_cannot_work_is_told_before_the_model_is_loaded(
+    termweave: Callable[..., tuple[int, str, str]], tmp_path: Path, spoil: Callable[[Path], object], said: str
+):
+    store = tmp_path / "store.sqlite"
+    spoil(store)
+    code, _, errors = termweave("serve", "--model", "nowhere", "--port", 0, "--store", store)
+    assert code == 1
+    assert said in errors
+    assert str(store) in errors.replace("\n", "")
+    assert "Traceback" not in errors
+
+
+def test_a_folder_that_cannot_be_made_and_a_database_out_of_reach_are_told_too(
+    termweave: Callable[..., tuple[int, str, str]], tmp_path: Path
+):
+    (tmp_path / "file").touch()
+    with socket.create_server(("127.0.0.1", 0)) as bound:
+        port = bound.getsockname()[1]  # nobody listens there when it is closed
+    for store in (tmp_path / "file" / "store.sqlite", f"postgresql://termweave@127.0.0.1:{port}/termweave"):
+        code, _, errors = termweave("serve", "--model", "nowhere", "--port", 0, "--store", store)
+        assert code == 1
+        assert "the store cannot be used" in errors
+
+
 def test_keys_are_made_listed_and_revoked(termweave: Callable[..., tuple[int, str, str]], tmp_path: Path):
     store = tmp_path / "store.sqlite"
     code, secret, said = termweave("keys", "create", "a team", "--store", store, "--characters", 5000)
@@ -112,11 +163,50 @@ def test_keys_are_made_listed_and_revoked(termweave: Callable[..., tuple[int, st
     assert "revoked" in termweave("keys", "list", "--store", store)[1]
 
 
+@pytest.mark.parametrize("arguments", [("list",), ("revoke", "1f3a9c22")])
+def test_looking_for_keys_makes_no_store(
+    termweave: Callable[..., tuple[int, str, str]], tmp_path: Path, arguments: tuple[str, ...]
+):
+    code, listed, errors = termweave("keys", *arguments, "--store", tmp_path / "typo.sqlite")
+    assert (code, listed) == (1, "")
+    assert "there is no store" in errors
+    assert not any(tmp_path.iterdir())
+
+
+def test_a_key_that_is_not_there_is_told(termweave: Callable[..., tuple[int, str, str]], tmp_path: Path):
+    store = tmp_path / "store.sqlite"
+    termweave("keys", "create", "a team", "--store", store)
+    code, _, errors = termweave("keys", "revoke", "nothing", "--store", store)
+    assert code == 1
+    assert "no key" in errors
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("serve", "--model", "nowhere", "--batch-tokens"),
+        ("serve", "--model", "nowhere", "--queue-tokens"),
+        ("serve", "--model", "nowhere", "--requests-per-minute"),
+        ("keys", "create", "a team", "--characters"),
+    ],
+)
+def test_numbers_beyond_all_bounds_are_refused(
+    termweave: Callable[..., tuple[int, str, str]], tmp_path: Path, arguments: tuple[str, ...]
+):
+    store = tmp_path / "store.sqlite"
+    code, _, errors = termweave(*arguments, 99999999999999999999, "--store", store)
+    assert code == 2
+    assert "1000000000" in errors, "the maximum is told"
+    assert not store.exists()
+
+
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (("keys", "revoke", "nothing"), "no key"),
         (("keys", "create", " "), "name"),
+        (("keys", "create", "a\nteam"), "printable"),
+        (("keys", "create", "\x1b[2Jteam"), "printable"),
+        (("keys", "create", "\udcff"), "printable"),
         (("serve", "--model", "nowhere", "--host", "0.0.0.0"), "keys create"),
         (("serve", "--model", "nowhere", "--port", "0"), "no model.json"),
     ],

@@ -46,6 +46,24 @@ def test_versions_change_with_the_entries_only(store: str):
     assert [entry.source for entry in kept.entries(made.id, "de", "en")] == ["Haus", "Termweave", "Fluss"]
 
 
+def test_a_source_given_anew_loses_all_its_older_entries(store: str):
+    kept = glossaries(store)
+    older = (
+        GlossaryEntry("Haus", ("building",)),
+        GlossaryEntry("Mehl", ("flour",)),
+        GlossaryEntry("Haus", ("home",), policy="forbid"),
+        GlossaryEntry("Mehl", ("powder",), policy="forbid"),
+        GlossaryEntry("das  Haus", ("villa",)),
+    )
+    made = kept.create("houses", [Dictionary("de", "en", older)])
+    home, the, river = (
+        GlossaryEntry(source, (target,))
+        for source, target in (("Haus", "home"), ("das Haus", "it"), ("Fluss", "river"))
+    )
+    kept.edit(made.id, None, [Dictionary("de", "en", (river, home, the))])
+    assert kept.entries(made.id, "de", "en") == (home, older[1], older[3], the, river)
+
+
 def test_what_fails_changes_nothing(store: str):
     kept = glossaries(store, glossary_bytes=200)
     made = kept.create("houses", [HOUSE])

@@ -33,6 +33,8 @@ Store = Annotated[
     ),
 ]
 STORE = "termweave.sqlite"
+_MOST = 1_000_000_000  # more is a slip of the finger
+_MOST_CHARACTERS = 1_000_000_000_000  # what keys without a limit are told to have
 
 
 @app.command()
@@ -47,14 +49,14 @@ def serve(
     precision: Annotated[
         Literal["float32", "bfloat16", "int8"], typer.Option(help="Of the weights; int8 is the fastest on a CPU.")
     ] = "float32",
-    batch_tokens: Annotated[int, typer.Option(min=1, help="Source subwords translated at once.")] = 4096,
+    batch_tokens: Annotated[int, typer.Option(min=1, max=_MOST, help="Source subwords translated at once.")] = 4096,
     patience: Annotated[
         float, typer.Option(min=0, max=1000, help="Milliseconds that a request waits for others to share a batch.")
     ] = 5.0,
     queue_tokens: Annotated[
-        int, typer.Option(min=1, help="Source subwords that may wait; more are refused at once (503).")
+        int, typer.Option(min=1, max=_MOST, help="Source subwords that may wait; more are refused at once (503).")
     ] = 200_000,
-    requests_per_minute: Annotated[int, typer.Option(min=0, help="Of one key; 0: no limit.")] = 600,
+    requests_per_minute: Annotated[int, typer.Option(min=0, max=_MOST, help="Of one key; 0: no limit.")] = 600,
 ) -> None:
     """Serve translations over HTTP: DeepL's interface, LibreTranslate's, and our own (see /docs there).
 
@@ -89,7 +91,8 @@ def create(
     name: Annotated[str, typer.Argument(help="Whose key it is, or what for.")],
     store: Store = STORE,
     characters: Annotated[
-        int | None, typer.Option(min=1, help="Characters it may have translated a month; default: no limit.")
+        int | None,
+        typer.Option(min=1, max=_MOST_CHARACTERS, help="Characters it may have translated a month; default: no limit."),
     ] = None,
 ) -> None:
     """Make a key. It is shown once; only its hash is kept. A running server knows it at once.
@@ -107,7 +110,7 @@ def list_keys(store: Store = STORE) -> None:
 
     Example: `termweave keys list --store termweave.sqlite`
     """
-    for key in _keys(store).list():
+    for key in _existing_keys(store).list():
         limit = "no limit" if key.character_limit is None else f"{key.character_limit:,} characters a month"
         state = f"revoked {key.revoked}" if key.revoked else "valid"
         typer.echo(f"{key.id}  {key.name}  made {key.created}  {limit}  {state}")
@@ -119,7 +122,7 @@ def revoke(identifier: Annotated[str, typer.Argument(help="Its id, as listed.")]
 
     Example: `termweave keys revoke 1f3a9c22`
     """
-    key = _keys(store).revoke(identifier)
+    key = _existing_keys(store).revoke(identifier)
     typer.echo(f"{key.id} ({key.name}) is revoked")
 
 
@@ -128,3 +131,15 @@ def _keys(store: str) -> KeyStore:
     from termweave.server.keys import KeyStore
 
     return KeyStore(Database(store))
+
+
+def _existing_keys(store: str) -> KeyStore:
+    """To look into a store must not make one: a name mistyped would look like a store without keys."""
+    from termweave.errors import StoreError
+    from termweave.server.database import is_address
+
+    if not is_address(store) and not Path(store).exists():
+        raise StoreError(
+            f"there is no store {store}; name one with --store, or make it with `termweave keys create NAME`"
+        )
+    return _keys(store)

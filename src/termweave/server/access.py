@@ -1,9 +1,10 @@
 """Who may ask: keys, the rule for servers without any, and how often a key may ask.
 
 A server without keys serves the machine it runs on and nobody else. Three tricks are guarded against: a proxy on the
-same machine that passes on the requests of others (it says so in its headers), a web page elsewhere that makes the
-browser here send requests (the browser says so in `Origin`), and a name on the internet that resolves to this machine
-(then `Host` is that name).
+same machine that passes on the requests of others (most say so in their headers, or speak HTTP/1.0 as nginx has long
+done by default; one that does neither cannot be told from a program here), a web page elsewhere that makes the browser
+here send requests (the browser says so in `Origin`), and a name on the internet that resolves to this machine (then
+`Host` is that name).
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ from termweave.server.problems import Problem
 
 SCHEMES = ("deepl-auth-key", "bearer")
 _PROXY_HEADERS = ("x-forwarded-for", "x-forwarded-host", "x-real-ip", "forwarded", "via")
+_PROXY_VERSIONS = ("0.9", "1.0")  # of HTTP; programs and browsers have spoken 1.1 for decades
 _REMEMBERED_CALLERS = 10_000
 
 
@@ -70,6 +72,8 @@ def require_this_machine(request: HTTPConnection) -> None:
         raise Problem(403, "Authorization failed", remedy)
     if any(header in request.headers for header in _PROXY_HEADERS):
         raise Problem(403, "Authorization failed", f"The request came through a proxy. {remedy}")
+    if request.scope["http_version"] in _PROXY_VERSIONS:
+        raise Problem(403, "Authorization failed", f"The request is one of HTTP/1.0, as proxies send them. {remedy}")
     if not _is_local_name(_host_of("//" + request.headers.get("host", ""))):
         raise Problem(403, "Authorization failed", f"It is addressed by a name that is not this machine's. {remedy}")
     origin = request.headers.get("origin")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -14,6 +14,7 @@ from fastapi.routing import APIRoute
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect
 from starlette.routing import Match
+from starlette.types import Scope
 
 from termweave import __version__
 from termweave.errors import StoreError, TermweaveError
@@ -82,7 +83,7 @@ def create_app(backend: Backend, store: str | Path, settings: Settings | None = 
         most_of_files=2 * largest,
         seconds=settings.limits.body_seconds,
     )
-    app.add_middleware(Observed, metrics=service.metrics)
+    app.add_middleware(Observed, metrics=service.metrics, routes=_routes)
     app.openapi = lambda: _openapi(app)  # type: ignore[method-assign]
     return app
 
@@ -133,12 +134,15 @@ async def _on_http(request: Request, error: Exception) -> Response:
 
 def _methods(request: Request) -> list[str]:
     """What the path of a request takes; the router knows of the first route only."""
-    found: set[str] = set()
+    return sorted({method for route in _routes(request.scope) for method in route.methods or ()})
+
+
+def _routes(scope: Scope) -> Iterator[APIRoute]:
+    """Those of the path of a request, whatever its method."""
     for module in _MODULES:
         for route in module.router.routes:
-            if isinstance(route, APIRoute) and route.matches(request.scope)[0] is not Match.NONE:
-                found |= route.methods or set()
-    return sorted(found)
+            if isinstance(route, APIRoute) and route.matches(scope)[0] is not Match.NONE:
+                yield route
 
 
 async def _on_leaving(request: Request, error: Exception) -> Response:

@@ -16,11 +16,11 @@ from termweave.server.markup import KINDS, markup_of
 from termweave.server.problems import Problem, bad_request
 from termweave.server.segments import Splitting
 from termweave.server.service import UNLIMITED, Service, service_of
+from termweave.server.settings import MOST_GLOSSARIES
 from termweave.server.translating import Wanted
 
 router = APIRouter(tags=["DeepL-compatible"])
 
-MOST_GLOSSARIES = 5
 _SPLITTINGS: dict[str, Splitting] = {"0": "none", "1": "lines", "nonewlines": "sentences"}
 _NOT_DONE = ("style_id", "custom_instructions", "translation_memory_id", "translation_memory_threshold")
 _FLAGS = ("preserve_formatting", "show_billed_characters")  # checked, and without effect

@@ -37,6 +37,8 @@ class KeyStore:
         """A new key, and its secret text, which is not kept."""
         if not name.strip():
             raise ConfigError("a key needs a name, such as that of its user")
+        if not name.strip().isprintable():  # it is shown in a line of a list, and would write into the terminal
+            raise ConfigError(f"the name of a key is one line of printable characters; {name!r} holds others")
         secret = PREFIX + secrets.token_urlsafe(32)
         key = ApiKey(secrets.token_hex(4), name.strip(), _now(), None, character_limit)
         with self._database.writing() as connection:

@@ -182,6 +182,7 @@ async def detect_language(request: Request) -> list[DetectedLanguage]:
     return [DetectedLanguage(language=language, confidence=round(100 * share, 1)) for language, share in likely]
 
 
+@router.head("/health", include_in_schema=False)  # as monitors ask
 @router.get("/health", responses={503: {"model": Health, "description": "It does not translate."}})
 async def health(request: Request) -> JSONResponse:
     """Does the server translate? Needs no key."""

@@ -24,6 +24,9 @@ from termweave.server.batching import Batcher, BatchReport
 from termweave.server.problems import Problem
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from fastapi.routing import APIRoute
     from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 log = logging.getLogger("termweave.server")
@@ -64,9 +67,11 @@ class Metrics:
 class Observed:
     """Around the whole application: counts and logs every request, and turns what nobody foresaw into a 500."""
 
-    def __init__(self, app: ASGIApp, metrics: Metrics) -> None:
+    def __init__(self, app: ASGIApp, metrics: Metrics, routes: Callable[[Scope], Iterator[APIRoute]]) -> None:
+        """routes: those of a request, for what is refused before it gets to one, such as a body too large."""
         self._app = app
         self._metrics = metrics
+        self._routes = routes
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -96,7 +101,7 @@ class Observed:
             self._note(scope, status, time.monotonic() - started)
 
     def _note(self, scope: Scope, status: int, seconds: float) -> None:
-        route = getattr(scope.get("route"), "path", "unknown")
+        route = getattr(scope.get("route") or next(self._routes(scope), None), "path", "unknown")
         method = scope["method"] if scope["method"] in _METHODS else "other"
         self._metrics.requests.labels(method, route, str(status)).inc()
         self._metrics.seconds.labels(route).observe(seconds)
@@ -174,8 +179,12 @@ class BodyLimit:
         return limited
 
 
+_DOCUMENTS = ("/v1/documents", "/v2/document", "/translate_file")
+_GLOSSARY_FILES = ("/v1/lint", "/v1/terms", "/v1/convert")  # besides those that store them, which are many
+
+
 def _brings_a_file(path: str) -> bool:
-    return "/glossaries" in path or path in ("/v1/documents", "/v2/document", "/translate_file")
+    return "/glossaries" in path or path in _DOCUMENTS or path in _GLOSSARY_FILES
 
 
 async def _discard(receive: Receive) -> None:

@@ -16,6 +16,7 @@ from termweave.server.languages import Languages
 from termweave.server.problems import Problem, bad_request
 from termweave.server.segments import Splitting
 from termweave.server.service import Service, service_of
+from termweave.server.settings import MOST_GLOSSARIES
 from termweave.server.translating import Translated, Wanted
 
 router = APIRouter(tags=["Termweave"])
@@ -49,7 +50,9 @@ class TranslateBody(BaseModel):
         description="Terms for this request; they come before those of glossaries.",
         examples=[[{"source": "Haus", "target": "building"}]],
     )
-    glossaries: list[str] = Field([], max_length=5, description="Ids; an earlier one comes before a later one.")
+    glossaries: list[str] = Field(
+        [], max_length=MOST_GLOSSARIES, description="Ids; an earlier one comes before a later one."
+    )
     forbidden: list[str] = Field([], max_length=100, description="Phrases that must stand in no translation.")
     search: Literal["vdba", "beam"] = Field("vdba", description="vdba guarantees terms, beam leaves them to the model.")
     beam: int = Field(4, ge=1)

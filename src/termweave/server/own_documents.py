@@ -11,8 +11,9 @@ from termweave.server.bodies import read_upload
 from termweave.server.deepl_documents import DeepLDocument
 from termweave.server.documentation import problems, text, texts, upload_body
 from termweave.server.own import Term, entry_of, parse
-from termweave.server.problems import Problem
+from termweave.server.problems import Problem, bad_request
 from termweave.server.service import service_of
+from termweave.server.settings import MOST_GLOSSARIES
 
 router = APIRouter(tags=["Termweave"])
 
@@ -31,7 +32,7 @@ class Terms(RootModel[list[Term]]):
             "Terms as /v1/translate takes them: a list, written as JSON.",
             examples=['[{"source": "Haus", "target": "building"}]'],
         ),
-        glossaries=texts("Ids of stored glossaries, which come after the terms."),
+        glossaries=texts(f"Ids of up to {MOST_GLOSSARIES} stored glossaries, which come after the terms."),
     ),
     responses=problems(404, 456),
 )
@@ -44,7 +45,10 @@ async def upload(request: Request) -> DeepLDocument:
     entries = [entry_of(term) for term in parse(Terms, given.text("terms", "[]").encode()).root]
     if len(entries) > service.limits.terms:
         raise Problem(413, "Too many terms", f"at most {service.limits.terms} fit into one request; make a glossary")
-    terms = await service.workers.short(service.terms, given.texts("glossaries"), source, target, entries)
+    glossaries = given.texts("glossaries")
+    if len(glossaries) > MOST_GLOSSARIES:
+        raise bad_request("Too many glossaries", f"'glossaries' takes {MOST_GLOSSARIES} at most")
+    terms = await service.workers.short(service.terms, glossaries, source, target, entries)
     lines = await service.document_lines(caller, SearchSettings(f"{source}-{target}"), terms)
     options = Options(source, target)
     work = await service.workers.documents(service.documents.accept, name, content, caller.id, options, lines)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import tempfile
 from collections.abc import Callable
 from pathlib import Path
@@ -38,11 +39,12 @@ _PAIR = [
     query("target", "Language of the target terms, such as en.", required=True, examples=["en"]),
 ]
 
+_ENTITY_TAG = re.compile(r'(?:W/)?"([^"]*)"|([^\s,"]+)')  # without quotes too, as people type them
 _IF_MATCH = {
     "name": "If-Match",
     "in": "header",
     "required": False,
-    "description": "The ETag of what is to be replaced; if it was changed meanwhile, the answer is 412.",
+    "description": "The ETag of what is to be replaced, or several; if it was changed meanwhile, the answer is 412.",
     "schema": {"type": "string"},
 }
 
@@ -107,8 +109,10 @@ async def replace(request: Request, response: Response, glossary_id: str) -> Upl
     The header ETag, here and where a glossary is stored or read as a file, names what it holds. Sent back as
     If-Match, it keeps you from replacing what somebody else has changed meanwhile.
     """
-    glossaries, version = service_of(request).glossaries, _version(request)
-    return await _store_file(request, response, lambda dictionary: glossaries.replace(glossary_id, dictionary, version))
+    glossaries, versions = service_of(request).glossaries, _versions(request)
+    return await _store_file(
+        request, response, lambda dictionary: glossaries.replace(glossary_id, dictionary, versions)
+    )
 
 
 @router.post("/v1/lint", openapi_extra={"parameters": [*_PAIR, _FORMAT], **_FILE}, responses=problems())
@@ -234,10 +238,12 @@ async def _store_file(
     return UploadAnswer(glossary=as_v3(stored), lint=lint)
 
 
-def _version(request: Request) -> str | None:
-    """What If-Match names; anything will do for a star, as for nothing."""
-    named = request.headers.get("if-match", "*").strip()
-    return None if named == "*" else named.removeprefix("W/").strip('"')
+def _versions(request: Request) -> frozenset[str] | None:
+    """What If-Match names, which may be several; anything will do for a star, as for nothing."""
+    named = ",".join(request.headers.getlist("if-match")).strip()
+    if named in ("", "*"):
+        return None
+    return frozenset(quoted or bare for quoted, bare in _ENTITY_TAG.findall(named))
 
 
 def _wanted_format(given: Fields, name: str, default: str | None = None) -> str:

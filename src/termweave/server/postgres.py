@@ -19,7 +19,7 @@ from typing import Any
 from urllib.parse import parse_qsl, unquote, urlsplit
 
 from termweave.errors import ConfigError, StoreError
-from termweave.server.schema import FORMAT, statements_since
+from termweave.server.schema import FORMAT, newer_format, statements_since
 
 CONNECTIONS = 4  # of one database object, at most
 _PATIENCE = 5.0  # seconds to wait for other writers, or for a free connection
@@ -287,7 +287,7 @@ def _bring_up_to_date(session: _Session, address: Address) -> None:
         for statement in _FOUNDATION:
             session.run(statement)
     elif version > FORMAT:
-        raise StoreError(f"{address} has format {version}, this version of Termweave uses format {FORMAT}")
+        raise newer_format(address, version)
     for statement in statements_since(version or 0):
         session.run(re.sub(r"\b(TEXT|INTEGER|REAL|BLOB)\b", lambda word: _TYPES[word[0]], statement))
     session.run(f"UPDATE format SET number = {FORMAT}")

@@ -24,7 +24,7 @@ def serve(
     model: Path | None, store: str | Path, host: str, port: int, device: str, precision: str, settings: Settings
 ) -> None:
     """Serve until told to stop; what was accepted by then is still answered."""
-    require_keys(host, store)
+    require_store(host, store)
     listening = _listen(host, port)
     log_as_json()
     allow_fast_products()
@@ -40,11 +40,16 @@ def serve(
     uvicorn.Server(configuration(app, settings.limits)).run(sockets=[listening])
 
 
-def require_keys(host: str, store: str | Path) -> None:
-    """An address others can reach needs keys: without, everybody could translate and change glossaries."""
-    database = Database(store)  # an address that is wrong is told before the model is loaded
+def require_store(host: str, store: str | Path) -> None:
+    """A store that cannot be used is told here, before the model is loaded, rather than to clients, request by request.
+
+    An address others can reach needs keys besides: without, everybody could translate and change glossaries.
+    """
+    database = Database(store)
     try:
-        if not is_loopback(host) and not KeyStore(database).required:
+        with database.writing():  # nothing, but files and databases that can only be read refuse it
+            pass
+        if not KeyStore(database).required and not is_loopback(host):
             raise ConfigError(
                 f"--host {host} can be reached from other machines, but {database.name} has no API keys; make one "
                 f"first with `termweave keys create NAME --store {database.name}`, or serve this machine only with "

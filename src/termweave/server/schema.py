@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from termweave.errors import StoreError
+
 _GLOSSARIES_AND_KEYS = """
 CREATE TABLE glossaries (
     id TEXT PRIMARY KEY,
@@ -65,3 +67,10 @@ FORMAT = len(STEPS)
 def statements_since(version: int) -> list[str]:
     """What makes a store of this format one of today's."""
     return [statement for step in STEPS[version:] for statement in step.split(";") if statement.strip()]
+
+
+def newer_format(store: object, version: int) -> StoreError:
+    return StoreError(
+        f"{store} has format {version}, this version of Termweave uses format {FORMAT}; install the version that "
+        "made it, or name another store"
+    )

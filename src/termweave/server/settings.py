@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 MEBIBYTE = 2**20
+MOST_GLOSSARIES = 5  # that one request may name
 
 
 @dataclass(frozen=True)

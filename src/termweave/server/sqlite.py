@@ -15,7 +15,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from termweave.errors import StoreError
-from termweave.server.schema import FORMAT, statements_since
+from termweave.server.schema import FORMAT, newer_format, statements_since
 
 _PATIENCE = 5.0  # seconds to wait for another process that writes
 
@@ -114,7 +114,7 @@ def _bring_up_to_date(connection: sqlite3.Connection, path: Path) -> None:
     connection.execute("BEGIN IMMEDIATE")
     version = _version(connection)  # again: another process may have been faster
     if version > FORMAT:
-        raise StoreError(f"{path} has format {version}, this version of Termweave uses format {FORMAT}")
+        raise newer_format(path, version)
     for statement in statements_since(version):
         connection.execute(statement)
     connection.execute(f"PRAGMA user_version = {FORMAT}")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
@@ -12,6 +12,7 @@ from termweave.server.database import Connection, Database
 from termweave.server.entries import pack, unpack
 from termweave.server.problems import Problem, bad_request, not_found
 from termweave.server.settings import Limits
+from termweave.text.words import normalise
 
 
 @dataclass(frozen=True)
@@ -104,18 +105,18 @@ class GlossaryStore:
                 connection.execute("UPDATE glossaries SET name = ? WHERE id = ?", (name, identifier))
             for dictionary in dictionaries:
                 older = _entries(connection, identifier, dictionary.source, dictionary.target)
-                added = {entry.source: entry for entry in dictionary.entries}
-                kept = [added.pop(entry.source, entry) for entry in older]
-                entries = (*kept, *added.values())
+                entries = _renewed(older, dictionary.entries)
                 self._put(connection, identifier, Dictionary(dictionary.source, dictionary.target, entries))
             return _load(connection, identifier)
 
-    def replace(self, identifier: str, dictionary: Dictionary, version: str | None = None) -> StoredGlossary:
-        """Put a dictionary in the place of an older one, or add it. version: what the older one must still be."""
+    def replace(
+        self, identifier: str, dictionary: Dictionary, versions: Collection[str] | None = None
+    ) -> StoredGlossary:
+        """Put a dictionary in the place of an older one, or add it. versions: one of them the older must still be."""
         pair = dictionary.source, dictionary.target
         with self._database.writing() as connection:
             older = _load(connection, identifier)
-            if version is not None and older.dictionary(*pair).version != version:
+            if versions is not None and older.dictionary(*pair).version not in versions:
                 raise Problem(412, "The glossary was changed meanwhile", "read it again before you replace it")
             self._put(connection, identifier, dictionary)
             return _load(connection, identifier)
@@ -158,6 +159,24 @@ class GlossaryStore:
                 uuid.uuid4().hex,
             ),
         )
+
+
+def _renewed(older: Sequence[GlossaryEntry], given: Sequence[GlossaryEntry]) -> tuple[GlossaryEntry, ...]:
+    """A source given anew loses all its older entries: one that stayed, such as a ban, could contradict the new one.
+
+    What is new stands where the first of them stood. Sources are the same as `Glossary.merged` says.
+    """
+    added = {normalise(entry.source): entry for entry in given}
+    kept: list[GlossaryEntry] = []
+    placed: set[str] = set()
+    for entry in older:
+        source = normalise(entry.source)
+        if source not in added:
+            kept.append(entry)
+        elif source not in placed:
+            kept.append(added[source])
+            placed.add(source)
+    return (*kept, *(entry for source, entry in added.items() if source not in placed))
 
 
 def _load(connection: Connection, identifier: str) -> StoredGlossary:

@@ -104,6 +104,21 @@ def test_terms_are_saved_opened_and_saved_again_with_all_that_belongs_to_them(pa
     assert "Haus\thouse" in table(server, stored.id)
 
 
+def test_targets_that_hold_the_separator_are_saved_as_they_were(page: Any, server: Any):
+    rows = ["Haus\tbuilding|home\t", "Fluss\ta\\|b\tstream", "Mehl\tC:\\mill\tends\\", "Müller\ta\\\\b\t|"]
+    lines = "source\ttarget\ttarget\n" + "".join(f"{row}\n" for row in rows)
+    identifier = store(server, "signs", lines)
+    before = table(server, identifier)
+    look_again(page)
+    page.get_by_role("button", name="Open signs").click()
+    expect(page.locator(".term-row")).to_have_count(4)
+    shown = [field.input_value() for field in page.locator('[data-field="target"]').all()]
+    assert shown[:3] == ["building\\|home", "a\\\\\\|b | stream", "C:\\mill | ends\\"]
+    save(page, "signs")
+    expect(page.locator("#glossary-told")).to_contain_text("Saved on the server as signs: 4 terms.")
+    assert table(server, identifier) == before == lines
+
+
 def test_opening_asks_before_terms_are_lost(page: Any, server: Any):
     store(server, "trade", "Müller\tmiller\n")
     look_again(page)

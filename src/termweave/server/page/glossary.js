@@ -6,7 +6,7 @@ import { convert, lint, notReady, Problem, readGlossary } from "./server.js";
 
 const COLUMNS = ["source", "target", "policy", "case", "note"];
 const EMPTY = { source: "", target: "", policy: "must", case: "carry", note: "" };
-const BETWEEN = "|"; // between alternatives
+const BETWEEN = "|"; // between alternatives; a target that holds one itself has it as \|
 const PATIENCE = 400; // milliseconds without typing before the rows are checked
 export const MOST = 1000; // what one request may bring
 
@@ -276,11 +276,18 @@ export function formatOf({ name }) {
 
 function asRow({ source, targets, policy, case: rule, note }) {
   const line = (text) => text.replace(/\s+/gu, " ");
-  return { source: line(source), target: line(targets.join(` ${BETWEEN} `)), policy, case: rule, note: line(note) };
+  const target = targets.map(escaped).join(` ${BETWEEN} `);
+  return { source: line(source), target: line(target), policy, case: rule, note: line(note) };
+}
+
+/** A backslash stays as it is unless it would be read as an escape: paths and commands keep their looks. */
+function escaped(target) {
+  return target.replace(/\\(?=[\\|])|\|/gu, "\\$&");
 }
 
 function targetsOf(target) {
-  return target.split(BETWEEN).map((own) => own.trim()).filter(Boolean);
+  const parts = target.match(/(?:\\[\\|]|[^|])+/gu) ?? [];
+  return parts.map((own) => own.trim().replace(/\\([\\|])/gu, "$1")).filter(Boolean);
 }
 
 function isFilled({ source, target }) {
