@@ -47,10 +47,13 @@ def body(schema: dict[str, Any], *, required: bool = True) -> dict[str, Any]:
 
 
 def _with_nulls(schema: dict[str, Any]) -> dict[str, Any]:
-    """The same object in JSON, where null is as good as a field that is left out."""
-    null = {"type": "null"}
+    """The same in JSON, where null is as good as a field that is left out, of objects in lists too."""
+    if schema.get("type") == "array":
+        return {**schema, "items": _with_nulls(schema["items"])}
+    if "properties" not in schema:
+        return schema
     properties = {
-        name: own if name in schema["required"] else {"anyOf": [own, null]}
+        name: _with_nulls(own) if name in schema["required"] else {"anyOf": [_with_nulls(own), {"type": "null"}]}
         for name, own in schema["properties"].items()
     }
     return {**schema, "properties": properties}
