@@ -54,7 +54,8 @@ def test_nothing_else_is_removed(place: Path):
     for folder in (new, other):
         folder.mkdir()
     (other / "lock").touch()
+    (other / "letters").mkdir()
     (place / (PREFIX + "link")).symlink_to(other)
     WorkFolder().close()
     assert {own.name for own in place.iterdir()} == {PREFIX + "new", "other", PREFIX + "link"}
-    assert (other / "lock").exists()
+    assert {own.name for own in other.iterdir()} == {"lock", "letters"}

@@ -53,10 +53,16 @@ def _with_nulls(schema: dict[str, Any]) -> dict[str, Any]:
     if "properties" not in schema:
         return schema
     properties = {
-        name: _with_nulls(own) if name in schema["required"] else {"anyOf": [_with_nulls(own), {"type": "null"}]}
+        name: _with_nulls(own) if name in schema["required"] else _or_null(_with_nulls(own))
         for name, own in schema["properties"].items()
     }
     return {**schema, "properties": properties}
+
+
+def _or_null(schema: dict[str, Any]) -> dict[str, Any]:
+    """What people read of it stands in front, where readers of the document look for it."""
+    shown = {name: value for name, value in schema.items() if name in ("description", "examples")}
+    return {"anyOf": [schema, {"type": "null"}], **shown}
 
 
 def upload_body(required: tuple[str, ...], **properties: dict[str, Any]) -> dict[str, Any]:
