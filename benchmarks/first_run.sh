@@ -53,6 +53,6 @@ whole_run() {
     score released "none all hard"
 }
 
-results() { echo results/*/*.json results/*/records results/*/work/train.*/stage*/log.jsonl; }
+results() { echo results/*/*.json results/*/records $(find results -name log.jsonl); }
 
 main "$@"
