@@ -37,13 +37,17 @@ class System:
     settings: dict[str, object] = field(default_factory=dict)  # what it adds to every request
     process: subprocess.Popen[str] | None = None
 
+    def start(self) -> None:
+        """All of them load their models at the same time, before the first is asked anything."""
+        environment = {**os.environ, "OMP_NUM_THREADS": os.environ.get("OMP_NUM_THREADS", "1")}
+        self.process = subprocess.Popen(
+            self.command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environment
+        )
+
     def ask(self, request: dict[str, object]) -> Answer:
         if self.process is None:
-            environment = {**os.environ, "OMP_NUM_THREADS": os.environ.get("OMP_NUM_THREADS", "1")}
-            self.process = subprocess.Popen(
-                self.command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environment
-            )
-        assert self.process.stdin is not None and self.process.stdout is not None
+            self.start()
+        assert self.process is not None and self.process.stdin is not None and self.process.stdout is not None
         print(json.dumps({**request, **self.settings}), file=self.process.stdin, flush=True)
         line = self.process.stdout.readline()
         if not line:
@@ -200,6 +204,8 @@ def main() -> None:
     entries = systems(options)
     results: list[list[Measured]] = []
     try:
+        for entry in entries:
+            entry.start()
         for batch in options.batches:
             results.append(measure(entries, batch, options))
             write(results, options)
