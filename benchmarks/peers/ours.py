@@ -120,7 +120,7 @@ class Engine:
         self.steps: dict[SearchOptions, CountedSteps] = {}
 
     def prepare(self, request: Request, problem: Problem) -> Decode:
-        limits = torch.full((request.batch,), request.length, device=self.device)
+        limits = torch.full((request.batch,), request.length)
         # One guaranteed search; `Translator` spares itself that where a plain one meets everything already.
         options = SearchOptions(request.beam, max_length=request.length, aware=self.aware, cut=True)
         steps = self.steps_for(options)

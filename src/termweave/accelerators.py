@@ -21,6 +21,13 @@ def laid_out(*tensors: Tensor) -> tuple[Tensor, ...]:
     return tuple(tensor.contiguous() for tensor in tensors)
 
 
+def sent(tensor: Tensor, device: torch.device) -> Tensor:
+    """To a device, without a wait for what it is still doing: only from memory that is not paged can it read later."""
+    if device.type == "cuda" and tensor.device.type == "cpu":
+        tensor = tensor.pin_memory()
+    return tensor.to(device, non_blocking=True)
+
+
 def allow_fast_products() -> None:
     """Let a GPU round the factors of float32 products (TF32), which makes them several times as fast.
 

@@ -15,7 +15,7 @@ from test_guarantee import model as token_model  # noqa: F401  (a fixture)
 from termweave import Constraint, Translator
 from termweave.decoding import recorded
 from termweave.decoding.automaton import Demands
-from termweave.decoding.beam import SearchOptions, beam_search
+from termweave.decoding.beam import BeamState, SearchOptions, beam_search
 from termweave.decoding.recorded import FixedSteps, leaves
 from termweave.decoding.tables import compile_automaton
 
@@ -72,7 +72,35 @@ def test_outputs_outgrow_the_room_and_sentences_leave(make_model):
     for own, others in zip(found, expected, strict=True):
         assert_same(own, others)
     sizes = {(len(stage.state.limits), stage.state.cache.capacity) for stage in steps._stages.values()}
-    assert sizes == {(6, 16), (6, 32), (1, 32), (1, 64), (1, 128)}
+    assert sizes == {(6, 32), (1, 32), (1, 64), (1, 128)}
+
+
+class LateSteps(FixedSteps):
+    """What is done is known a step later, as on a GPU."""
+
+    before = 0
+
+    def searching(self, state: BeamState) -> int:
+        if state.cache.length == 1:
+            self.before = len(state.searching)
+        known, self.before = self.before, super().searching(state)
+        return known
+
+
+@pytest.mark.parametrize("limits", [[3, 70, 5, 20, 4], [9, 9, 9, 9, 9], [2, 30, 30, 2, 2]])
+@pytest.mark.parametrize("willing", [True, False])
+@pytest.mark.parametrize("cut", [True, False])
+@torch.no_grad()
+def test_a_step_too_many_changes_nothing(make_model, limits, willing, cut):
+    model = make_model() if willing else reluctant(make_model())
+    options = SearchOptions(2, cut=cut)
+    steps = LateSteps(model, MARKS, options)
+    memory = model.decoder_memory(encode(model, [0, 1, 2, 0, 1]))
+    expected = beam_search(model, memory, torch.tensor(limits), MARKS, options)
+    for _ in range(2):
+        found = beam_search(model, memory, torch.tensor(limits), MARKS, options, steps=steps)
+        for own, others in zip(found, expected, strict=True):
+            assert_same(own, others)
 
 
 @torch.no_grad()

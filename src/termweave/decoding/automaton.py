@@ -18,6 +18,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from termweave.accelerators import sent
 from termweave.storage import Array
 
 MOST_BITS = 62  # requirements of a sentence, repetitions counted
@@ -101,7 +102,7 @@ class Automaton:
             own = table.untyped_storage()
             if own.data_ptr() not in pieces:
                 memory = torch.empty(0, dtype=torch.uint8, device=table.device).set_(own)
-                pieces[own.data_ptr()] = memory.to(device).untyped_storage()
+                pieces[own.data_ptr()] = sent(memory, device).untyped_storage()
             moved = torch.empty(0, dtype=table.dtype, device=device)
             return moved.set_(pieces[own.data_ptr()], table.storage_offset(), table.shape, table.stride())
 

@@ -10,14 +10,14 @@ closed until everything is met; without one, or without constraints, this is pla
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 import numpy as np
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from termweave.accelerators import has_kernels
+from termweave.accelerators import has_kernels, sent
 from termweave.data.batches import ConstraintTensors
 from termweave.decoding.automaton import Automaton
 from termweave.decoding.candidates import (
@@ -58,8 +58,7 @@ class Marks:
     never: tuple[int, ...]  # tokens that are never produced: padding, begin, tags
 
 
-@dataclass(frozen=True)
-class Hypothesis:
+class Hypothesis(NamedTuple):  # made by the hundreds while a device waits: a frozen dataclass takes three times as long
     """One finished output, without begin and end marks."""
 
     tokens: tuple[int, ...]
@@ -134,6 +133,10 @@ class Steps(Protocol):
         """One step of all hypotheses. near_limit: some sentence may have reached its limit."""
         ...
 
+    def searching(self, state: BeamState) -> int:
+        """How many sentences are not done yet, or were not a step ago."""
+        ...
+
 
 @dataclass(frozen=True)
 class PlainSteps:
@@ -170,6 +173,9 @@ class PlainSteps:
         scores = extend(self.model, state)
         take_step(state, scores, self.marks, self.options, near_limit)
 
+    def searching(self, state: BeamState) -> int:
+        return int(state.searching.sum())
+
 
 @torch.no_grad()
 def beam_search(
@@ -182,14 +188,18 @@ def beam_search(
     steps: Steps | None = None,
     guide: Guide | None = None,
 ) -> list[list[Hypothesis]]:
-    """The best hypotheses of each sentence, best first. limits: (batch,) longest output of each."""
+    """The best hypotheses of each sentence, best first. limits: (batch,) longest output of each.
+
+    The limits are wanted on the host: to read them from a device, it would have to wait for the encoder.
+    """
     steps = steps or PlainSteps(model, marks, options)
-    limits = limits.clamp(max=options.max_length)
+    limits = limits.cpu().clamp(max=options.max_length)
     earliest = int(limits.min())  # no limit is reached before this step
+    last = int(limits.max()) + (0 if options.cut else 1)  # all are done after this one
     state = _start(memory, limits, marks, options, automaton, steps)
     state.guidance = guide.start(state.newest.shape[1]) if guide else None
     if (size := steps.size(len(limits))) > len(limits):
-        _select(state, _filled_up(torch.arange(len(limits), device=limits.device), size))
+        _select(state, _filled_up(torch.arange(len(limits), device=state.limits.device), size))
     state = steps.enter(state)
     results: list[list[Hypothesis]] = [[] for _ in range(len(limits))]
     while True:
@@ -197,7 +207,8 @@ def beam_search(
             state.cache.grow()
             state = steps.enter(state)
         steps.advance(state, near_limit=state.cache.length >= earliest)
-        searching = int(state.searching.sum())  # the one moment of a step at which the host waits for the device
+        # The one moment of a step at which the host may wait for the device.
+        searching = 0 if state.cache.length >= last else steps.searching(state)
         if searching == 0:
             _emit(state, marks, results)
             return results
@@ -216,7 +227,7 @@ def _start(
     automaton: Automaton | None,
     steps: Steps,
 ) -> BeamState:
-    batch, beam, device = len(limits), options.beam, limits.device
+    batch, beam, device = len(limits), options.beam, memory.mask.device
     cache = steps.start_cache(batch, beam)
     # All hypotheses begin alike: the first step has but one, or where sizes are fixed, one that is possible.
     first = beam if isinstance(cache, FixedCache) else 1
@@ -226,11 +237,11 @@ def _start(
     tokens = torch.full((batch, beam, width), marks.end, dtype=torch.long, device=device)
     tokens[:, :, 0] = marks.begin
     slots = memory.output.slots if memory.output else None
-    never = torch.tensor(marks.never, dtype=torch.long, device=device)
+    never = sent(torch.tensor(marks.never, dtype=torch.long), device)
     touched = F.pad(never, (0, 1), value=marks.end).expand(batch, -1)
     return BeamState(
         sentences=torch.arange(batch, device=device),
-        limits=limits,
+        limits=sent(limits, device),
         searching=torch.ones(batch, dtype=torch.bool, device=device),
         newest=tokens[:, :first, 0],
         tokens=tokens[:, :first],

@@ -25,7 +25,8 @@ from termweave.model.attention import KeysValues
 from termweave.model.cache import SelfAttentionCache
 from termweave.model.transformer import DecoderMemory, Transformer
 
-STEPS = 16  # there is room for at first; doubled when needed
+# There is room for at first; doubled when needed. Most outputs are shorter, and to move costs as much as two steps.
+STEPS = 32
 WIDTH = 16  # lengths are multiples of this
 MOST_STAGES = 64
 MOST_ENCODERS = 16
@@ -73,7 +74,9 @@ class FixedSteps:
         return self.model.decoder_memory(self.model.encode(source, constraints))
 
     def start_cache(self, batch: int, beam: int) -> SelfAttentionCache:
-        return self.model.start_fixed_cache(batch, beam, STEPS)
+        """Nothing is in it yet: all sentences share one sentence's zeros, until these are copied onto a stage."""
+        cache = self.model.start_fixed_cache(1, beam, STEPS)
+        return mapped(cache, lambda tensor: tensor.expand(batch, *tensor.shape[1:]) if tensor.dim() else tensor)
 
     def size(self, sentences: int) -> int:
         """1, 2, 3, 4, 6, 8, 12, 16, 24, …"""
@@ -96,8 +99,7 @@ class FixedSteps:
             copied = mapped(state, lambda tensor: tensor.clone(memory_format=torch.contiguous_format))
             stage = Stage(copied, leaves(copied))
         else:
-            for own, given in zip(stage.leaves, tensors, strict=True):
-                own.copy_(given)
+            torch._foreach_copy_(stage.leaves, tensors)
         self._stages[key] = self._stage = stage
         self._forget()
         entered = _same(stage.state)  # what happens to its attributes must not happen to the stage's
@@ -109,12 +111,18 @@ class FixedSteps:
         while len(self._stages) > 1 and (
             len(self._stages) > MOST_STAGES or sum(stage.bytes for stage in self._stages.values()) > self.most_bytes
         ):
-            self._stages.popitem(last=False)
+            self._drop()
+
+    def _drop(self) -> None:
+        self._stages.popitem(last=False)
 
     def advance(self, state: BeamState, near_limit: bool) -> None:
         assert self._stage is not None
         self._perform(self._stage, near_limit)
         state.cache.length += 1
+
+    def searching(self, state: BeamState) -> int:
+        return int(state.searching.sum())
 
     def _perform(self, stage: Stage, near_limit: bool) -> None:
         self._take(stage, near_limit)
@@ -139,6 +147,9 @@ class RecordedSteps(FixedSteps):
         self._pool = torch.cuda.graph_pool_handle()
         # None where sentences of these sizes were encoded once, and the encoder is still to be recorded.
         self._encoders: OrderedDict[Hashable, RecordedEncoder | None] = OrderedDict()
+        # How many sentences are not done. Every step writes it by itself, where the host can read it without asking.
+        self._open = torch.zeros((), dtype=torch.long, pin_memory=True)
+        self._taken = torch.cuda.Event()  # type: ignore[no-untyped-call]  # the step whose number is waited for
 
     def encode(self, source: Tensor, constraints: ConstraintTensors | None) -> DecoderMemory:
         """Recorded like steps. The memory stays the recording's; `enter` copies it onto the stage."""
@@ -157,8 +168,7 @@ class RecordedSteps(FixedSteps):
         self._encoders[key] = encoder
         while len(self._encoders) > MOST_ENCODERS:
             self._encoders.popitem(last=False)
-        for own, tensor in zip(encoder.inputs, leaves(given), strict=True):
-            own.copy_(tensor)
+        torch._foreach_copy_(encoder.inputs, leaves(given))
         encoder.graph.replay()
         return encoder.memory
 
@@ -175,6 +185,26 @@ class RecordedSteps(FixedSteps):
                 self._take(stage, near_limit)
             stage.recordings[near_limit] = graph
         graph.replay()
+
+    def _drop(self) -> None:
+        self._taken.synchronize()  # the stage may be that of a step still under way
+        super()._drop()
+
+    def _take(self, stage: Stage, near_limit: bool) -> None:
+        super()._take(stage, near_limit)
+        self._open.copy_(stage.state.searching.sum(), non_blocking=True)
+
+    def searching(self, state: BeamState) -> int:
+        """As of the step before the one just asked for: the device goes on while the host waits, and never for it.
+
+        So there may be a step too many in the end, which changes nothing of sentences that are done.
+        """
+        before, self._taken = self._taken, torch.cuda.Event()  # type: ignore[no-untyped-call]
+        self._taken.record()
+        if state.cache.length == 1:  # of this search, none was taken before
+            return len(state.searching)
+        before.synchronize()
+        return int(self._open)
 
 
 def mapped(value: Value, function: Callable[[Tensor], Tensor]) -> Value:

@@ -420,16 +420,17 @@ class Translator:
         source = torch.from_numpy(pad_rows(np.concatenate(rows), lengths, width, subwords.pad))
         constraints = constraints_from_ids([request.constraints for request in batch], subwords.pad)
         memory = steps.encode(source.to(device), constraints.to(device) if constraints else None)
-        limits = torch.from_numpy(lengths * LENGTH_FACTOR + LENGTH_EXTRA).to(device)
+        limits = torch.from_numpy(lengths * LENGTH_FACTOR + LENGTH_EXTRA)
         automaton = None
         if any(request.wishes for request in batch):
             demands = [make_demands(request.wishes, subwords, strict) for request in batch]
-            automaton = compile_automaton(demands, word_joins(subwords, strict), steps.multiple).to(device)
+            automaton = compile_automaton(demands, word_joins(subwords, strict), steps.multiple)
             limits = limits + automaton.total * LENGTH_FACTOR  # however many the constraints are, there is room
+            automaton = automaton.to(device)
         guided = {}
         if any(request.placed for request in batch):
-            guide = Guide.of([request.placed for request in batch], width, len(lead), steps.multiple).to(device)
-            guided, limits = {"guide": guide}, limits + guide.total * LENGTH_FACTOR
+            guide = Guide.of([request.placed for request in batch], width, len(lead), steps.multiple)
+            guided, limits = {"guide": guide.to(device)}, limits + guide.total * LENGTH_FACTOR
         found = beam_search(self.model, memory, limits, self._marks, options, automaton, steps, **guided)
         if not all(found) and automaton is None:
             raise CheckpointError("the model gives no probabilities; its weights are damaged or training diverged")
