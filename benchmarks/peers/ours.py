@@ -131,7 +131,7 @@ class Engine:
         @torch.inference_mode()
         def decode() -> Decoded:
             steps.taken = 0
-            memory = steps.encode(sources, self.told(problem))
+            memory = steps.encode(sources, self.told(problem, alike=steps.multiple > 1))
             found = beam_search(
                 self.model, memory, limits, MARKS, options, self.automaton(problem, steps.multiple), steps
             )
@@ -146,13 +146,13 @@ class Engine:
             self.steps = {options: CountedSteps(kind(self.model, MARKS, options))}
         return self.steps[options]
 
-    def told(self, problem: Problem) -> ConstraintTensors | None:
+    def told(self, problem: Problem, alike: bool) -> ConstraintTensors | None:
         """What the model is told: each phrase stands for the first tokens of the source."""
         if not self.aware:
             return None
         rows = zip(problem.sources, problem.constraints, strict=True)
         pairs = [[(source[: len(phrase)], phrase) for phrase in own] for source, own in rows]
-        constraints = constraints_from_ids(pairs, PADDING)
+        constraints = constraints_from_ids(pairs, PADDING, alike)
         return None if constraints is None else constraints.to(self.device)
 
     def automaton(self, problem: Problem, multiple: int) -> Automaton | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -127,3 +128,19 @@ def test_moving_a_batch_moves_all_of_it(make_batch):
     assert len(tensors) == 4 + 1 + 4 + 4
     assert all(tensor.device.type == "meta" for tensor in tensors)
     assert batch.tokens == 2
+
+
+@pytest.mark.parametrize("count", [1, 8, 9, 16])
+def test_batches_that_are_to_be_alike(count):
+    """Eight tokens or nine, in one sentence or in all: the sizes are the same, and so is what they hold."""
+    sentences = [[([1] * count, [2] * count)], [([3], [4])] * 3] * 8
+    tensors, plain = (constraints_from_ids(sentences, PADDING, alike) for alike in (True, False))
+    for side, own in ((tensors.source, plain.source), (tensors.target, plain.target)):
+        used = 8 * (count + 3)
+        assert side.number.shape == (16, 16)
+        assert len(side.ids) in (64, 128, 256)
+        assert torch.equal(side.ids[:used], own.ids[:used])
+        assert (side.home[used:] == side.number.numel()).all()
+        assert torch.equal(
+            side.pad(side.ids[:, None]).flatten(1).sum(dim=1), own.pad(own.ids[:, None]).flatten(1).sum(dim=1)
+        )

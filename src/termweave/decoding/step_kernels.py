@@ -15,6 +15,7 @@ from torch import Tensor
 
 from termweave.accelerators import laid_out
 from termweave.decoding.selection_kernels import LOWEST_KEY, sortable
+from termweave.model.copy_kernels import slot_lanes
 
 if TYPE_CHECKING:
     from termweave.decoding.beam import BeamState, SearchOptions
@@ -217,7 +218,7 @@ def finish(
         *laid_out(scores.offset, state.limits, state.length),
         *hypotheses, *finished, *before, *after, *slots, *progress,
         scores.values.shape[2], end, beam, width, state.cache.capacity, count, options.length_penalty,
-        lanes=int(triton.next_power_of_2(2 * beam)), slot_lanes=int(triton.next_power_of_2(max(count, 1))),
+        lanes=int(triton.next_power_of_2(2 * beam)), slot_lanes=slot_lanes(count),
         block=BLOCK, cut=options.cut, has_place=places is not None, has_progress=state.progress is not None,
     )  # fmt: skip
 

@@ -28,17 +28,19 @@ ALIGNMENT = 64  # bytes, of the tables in the memory they share
 def compile_automaton(demands: Sequence[Demands], joins: WordJoins, multiple: int = 1) -> Automaton:
     """Tables for the sentences of a batch; sentences without demands get a single state that allows everything.
 
-    multiple: sizes are rounded up to multiples of it, so that batches are more often alike.
+    multiple: sizes are rounded up to multiples of it, those that count tokens of twice as much, so that batches are
+    more often alike.
     """
     layout = _Layout.of(demands, joins)
+    tokens = 2 * multiple if multiple > 1 else 1  # their numbers differ more than those of phrases
     widest = int(np.diff(layout.token_ends, prepend=0).max(initial=0))
     own = np.full((len(demands), max(widest, 1)), -1, dtype=np.int64)
     distinct = int(_distinct(layout.tokens, layout.token_ends, own).max(initial=1))
     tables = _empty_tables(
         len(demands),
         len(joins.open_end),
-        nodes=round_up(2 + widest, multiple),
-        columns=round_up(max(distinct, 1), multiple),
+        nodes=round_up(2 + widest, tokens),
+        columns=round_up(max(distinct, 1), tokens),
         # At least one of each, unused: reductions over nothing are not defined.
         phrases=round_up(int(layout.required.max(initial=1)), multiple),
         bits=round_up(int(layout.bits.max(initial=1)), multiple),
@@ -59,7 +61,7 @@ def compile_automaton(demands: Sequence[Demands], joins: WordJoins, multiple: in
         tuple(arrays[name] for name in ("tokens", "everything", "phrase_bits", "bit_length")),
         tuple(arrays[name] for name in _NODE_TABLES),
     )
-    used = min(round_up(int(nodes.max(initial=2)), multiple), tables["open_end"].shape[1])
+    used = min(round_up(int(nodes.max(initial=2)), tokens), tables["open_end"].shape[1])
     for name in _NODE_TABLES:
         tables[name] = tables[name][:, :used]  # shared beginnings need fewer nodes than was feared
     return Automaton(

@@ -411,14 +411,13 @@ class Translator:
         self, batch: list[_Request], direction: str | None, options: SearchOptions, strict: bool
     ) -> list[list[Hypothesis]]:
         subwords, device = self.subwords, self.model.embedding.device
-        tag = self._tag(direction)
-        lead = [] if tag is None else [tag]
+        lead = [] if (tag := self._tag(direction)) is None else [tag]
         rows = [[*lead, *request.source, subwords.eos] for request in batch]
         lengths = np.array([len(row) for row in rows])
         steps = self._steps(options)
         width = steps.width(int(lengths.max()))
         source = torch.from_numpy(pad_rows(np.concatenate(rows), lengths, width, subwords.pad))
-        constraints = constraints_from_ids([request.constraints for request in batch], subwords.pad)
+        constraints = constraints_from_ids([request.constraints for request in batch], subwords.pad, steps.multiple > 1)
         memory = steps.encode(source.to(device), constraints.to(device) if constraints else None)
         limits = torch.from_numpy(lengths * LENGTH_FACTOR + LENGTH_EXTRA)
         automaton = None

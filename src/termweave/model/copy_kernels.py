@@ -19,8 +19,11 @@ from termweave.model.coverage import Progress, Slots
 if TYPE_CHECKING:
     from termweave.model.output import CopyOutput, OutputMemory, Scores
 
-CHUNK = 128  # dimensions at a time
+CHUNK = 128  # dimensions at a time, at least
+MOST_AT_ONCE = 512  # at most: every further round would wait for memory once more
+WARPS, REGISTERS = 4, 128  # of a program; of a thread, at most: so four programs share a processor
 MOST_SLOTS = 128  # of a sentence
+FEWEST_LANES = 16  # kernels for fewer slots would hardly be faster, and each takes a second to compile
 
 
 @triton.jit
@@ -125,6 +128,11 @@ def _advance(
     tl.store(new_used + to, here | (tl.load(used + parent + slot, mask=is_slot, other=0) != 0), mask=is_slot)
 
 
+def slot_lanes(slots: int) -> int:
+    """Room for the slots of a sentence."""
+    return max(int(triton.next_power_of_2(slots)), FEWEST_LANES)
+
+
 def can_mix(memory: OutputMemory, dimension: int) -> bool:
     return memory.tokens.shape[1] <= MOST_SLOTS and dimension % CHUNK == 0
 
@@ -144,7 +152,8 @@ def mix(
         *laid_out(memory.tokens, memory.filled, memory.slots.first, progress.running, progress.done),
         model.values, model.offset.contiguous(), new_offset,
         model.values.shape[2], slots, beam, queries.stride(1), dimension**-0.5, smallest,
-        dimension=dimension, lanes=int(triton.next_power_of_2(slots)), chunk=CHUNK,
+        dimension=dimension, lanes=slot_lanes(slots), chunk=min(dimension & -dimension, MOST_AT_ONCE),
+        num_warps=WARPS, maxnreg=REGISTERS if slot_lanes(slots) == FEWEST_LANES else None,
     )  # fmt: skip
     return new_offset
 
@@ -157,6 +166,6 @@ def advance(slots: Slots, progress: Progress, parents: Tensor, tokens: Tensor) -
     _advance[(batch * beam,)](
         *laid_out(slots.tokens, slots.first, slots.last, progress.running, progress.done, progress.used),
         *laid_out(parents, tokens), new.running, new.done, new.used,
-        count, before, beam, lanes=int(triton.next_power_of_2(count)),
+        count, before, beam, lanes=slot_lanes(count),
     )  # fmt: skip
     return new
