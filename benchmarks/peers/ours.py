@@ -120,21 +120,23 @@ class Engine:
         self.steps: dict[SearchOptions, CountedSteps] = {}
 
     def prepare(self, request: Request, problem: Problem) -> Decode:
+        """Outside the clock: token ids become tensors, constraints too. The automaton is made while it runs."""
         limits = torch.full((request.batch,), request.length)
         # One guaranteed search; `Translator` spares itself that where a plain one meets everything already.
         options = SearchOptions(request.beam, max_length=request.length, aware=self.aware, cut=True)
         steps = self.steps_for(options)
         sources = torch.tensor(problem.sources, device=self.device)
         sources = F.pad(sources, (0, steps.width(request.length) - request.length), value=PADDING)
+        told = self.told(problem, alike=steps.multiple > 1)
+        demands = self.demands(problem)
         self.wait()
 
         @torch.inference_mode()
         def decode() -> Decoded:
             steps.taken = 0
-            memory = steps.encode(sources, self.told(problem, alike=steps.multiple > 1))
-            found = beam_search(
-                self.model, memory, limits, MARKS, options, self.automaton(problem, steps.multiple), steps
-            )
+            memory = steps.encode(sources, told)
+            automaton = self.automaton(demands, steps.multiple) if demands else None
+            found = beam_search(self.model, memory, limits, MARKS, options, automaton, steps)
             self.wait()
             return Decoded([list(hypotheses[0].tokens) for hypotheses in found], steps.taken)
 
@@ -155,12 +157,14 @@ class Engine:
         constraints = constraints_from_ids(pairs, PADDING, alike)
         return None if constraints is None else constraints.to(self.device)
 
-    def automaton(self, problem: Problem, multiple: int) -> Automaton | None:
+    def demands(self, problem: Problem) -> list[Demands]:
         """What the search guarantees. Every token is a word."""
         if not self.guaranteed or not any(problem.constraints):
-            return None
-        demands = [Demands(tuple(Requirement((tuple(phrase),)) for phrase in own)) for own in problem.constraints]
-        return compile_automaton(demands, WORDS, multiple).to(self.device)
+            return []
+        return [Demands(tuple(Requirement((tuple(phrase),)) for phrase in own)) for own in problem.constraints]
+
+    def automaton(self, demands: list[Demands], multiple: int) -> Automaton:
+        return compile_automaton(demands, WORDS, multiple, pinned=self.device.type == "cuda").to(self.device)
 
     def wait(self) -> None:
         if self.device.type == "cuda":

@@ -21,10 +21,16 @@ def laid_out(*tensors: Tensor) -> tuple[Tensor, ...]:
     return tuple(tensor.contiguous() for tensor in tensors)
 
 
+def row_width(rows: Tensor) -> int:
+    """How far apart the rows of (batch, length, n) lie for a kernel; something else may stand between them."""
+    assert rows.stride(2) == 1 and rows.stride(0) == rows.shape[1] * rows.stride(1)
+    return rows.stride(1)
+
+
 def sent(tensor: Tensor, device: torch.device) -> Tensor:
     """To a device, without a wait for what it is still doing: only from memory that is not paged can it read later."""
     if device.type == "cuda" and tensor.device.type == "cpu":
-        tensor = tensor.pin_memory()
+        tensor = tensor.pin_memory()  # itself, if it is there already
     return tensor.to(device, non_blocking=True)
 
 

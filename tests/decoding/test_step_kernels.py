@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 
+import numpy as np
 import pytest
 import torch
 from hypothesis import given, settings
@@ -20,11 +21,12 @@ if torch.cuda.is_available():
 os.environ["TRITON_INTERPRET"] = "1"
 
 from termweave import accelerators
-from termweave.decoding.automaton import Demands
+from termweave.decoding.automaton import Demands, Requirement, WordJoins
 from termweave.decoding.beam import SearchOptions, beam_search
 from termweave.decoding.recorded import FixedSteps
 from termweave.decoding.tables import compile_automaton
 
+JOINS_OF_TOKENS = WordJoins(*np.zeros((2, 40), dtype=np.bool_))  # every token is a word
 FORBIDDEN = st.lists(PHRASE, max_size=1).map(tuple)
 DEMANDS = st.builds(Demands, REQUIRED, FORBIDDEN, st.booleans())
 
@@ -57,6 +59,28 @@ def test_with_constraints_in_the_model(make_model, variant, length_penalty, cut)
     for rows in ([0, 1, 2], [2]):
         memory = model.decoder_memory(encode(model, rows))
         search_both_ways(model, memory, torch.tensor([LIMITS[row] for row in rows]), MARKS, options)
+
+
+@pytest.mark.parametrize("dimension", [16, 128])  # the smaller one is mixed by tensors, not by a kernel
+@pytest.mark.parametrize("guaranteed", [False, True])
+@torch.no_grad()
+def test_with_one_product_for_the_vocabulary_and_for_copying(make_model, dimension, guaranteed):
+    model = make_model(variant="copy", dimension=dimension)
+    options = SearchOptions(3, aware=True)
+    memory = model.decoder_memory(encode(model, [0, 1, 2]))
+    automaton = None
+    if guaranteed:
+        demands = [Demands(tuple(Requirement((phrase,)) for phrase in own)) for own in ([(8, 9)], [], [(11, 12)])]
+        automaton = compile_automaton(demands, JOINS_OF_TOKENS, multiple=4)
+    given = (memory, torch.tensor(LIMITS), MARKS, options, automaton)
+    expected = beam_search(model, *given)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(accelerators, "WITH_KERNELS", ("cpu",))
+        model.use_precision("float32")
+        assert model.vocabulary_product.weight.shape[0] == len(model.embedding) + 2 * dimension
+        found = beam_search(model, *given, FixedSteps(model, MARKS, options))
+    for own, others in zip(found, expected, strict=True):
+        assert_same(own, others)
 
 
 @torch.no_grad()

@@ -6,6 +6,7 @@ import pytest
 import torch
 
 from termweave.data.batches import constraints_from_ids
+from termweave.model.products import frozen_linear
 
 FIRST = ([5, 6, 7], [8, 9])
 SECOND = ([10], [11, 12, 13])
@@ -67,3 +68,27 @@ def test_permuting_constraints_leaves_the_distribution_unchanged(make_model, mak
         results.append(model.log_probabilities(model.decode(batch.target_input, encoded), encoded.output))
     torch.testing.assert_close(results[0], results[1], rtol=0, atol=2e-5)
     torch.testing.assert_close(results[0], results[2], rtol=0, atol=2e-5)
+
+
+def test_spread_is_pad_where_there_is_something():
+    side = constraints_from_ids([[FIRST, SECOND], [], [THIRD]], 0).source
+    flat = torch.randn(3, len(side.ids), 4)
+    filled = side.number > 0
+    assert torch.equal(side.spread(flat)[:, filled], side.pad(flat)[:, filled])
+
+
+@pytest.mark.parametrize("together", [False, True])
+@torch.no_grad()
+def test_folded_adapters_give_the_same_keys_and_values(make_model, together):
+    model = make_model()
+    tensors = constraints_from_ids([[FIRST, SECOND], [], [THIRD]], 0)
+    source, target = model._embed_constraints(tensors)
+    projection = model._projection()
+    memory = model.constraint_memory
+    expected = memory(source, target, tensors, projection)
+    memory.fold(projection, None if together else frozen_linear)
+    assert not memory.wants_projection
+    filled = tensors.source.number > 0
+    for own, other in zip(memory(source, target, tensors, None), expected, strict=True):
+        for one, two in zip(own, other, strict=True):
+            torch.testing.assert_close(one.transpose(1, 2)[filled], two.transpose(1, 2)[filled])

@@ -47,6 +47,13 @@ class ConstraintSide:
         padded = flat.new_zeros(*lead, batch * width + 1, dimension).index_copy(-2, self.home, flat)
         return padded[..., :-1, :].view(*lead, batch, width, dimension)
 
+    def spread(self, flat: Tensor) -> Tensor:
+        """The same in a single pass; empty slots hold whatever stands in the first token."""
+        batch, width = self.number.shape
+        numbers = torch.arange(len(self.home), device=self.home.device)
+        token = self.home.new_zeros(batch * width + 1).index_copy(0, self.home, numbers)
+        return flat.index_select(-2, token[:-1]).view(*flat.shape[:-2], batch, width, flat.shape[-1])
+
     def pack(self, padded: Tensor) -> Tensor:
         """(batch, width, d) → (tokens, d); filler tokens hold whatever stands in the last slot."""
         rows = padded.flatten(0, 1)

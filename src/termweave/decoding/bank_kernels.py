@@ -15,14 +15,14 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-from termweave.accelerators import laid_out
+from termweave.accelerators import laid_out, row_width
 from termweave.decoding.automaton import Automaton
 from termweave.decoding.selection_kernels import sortable
 
 LANES, MOST_LANES = 256, 1024  # candidates of a sentence: mostly, and at most
 FAR = tl.constexpr(2**24)  # more tokens than are ever missing
 LOWEST, LOWEST_KEY = tl.constexpr(-(2**30)), tl.constexpr(-(2**63))
-SIZES = ("vocabulary", "end", "count", "listed", "beam", "columns", "node_count", "phrases", "bit_count")
+SIZES = ("width", "end", "count", "listed", "beam", "columns", "node_count", "phrases", "bit_count")
 
 
 class Chosen(NamedTuple):
@@ -65,7 +65,7 @@ def _missing(node, bits, closed, ordered, forbidden, gains, inner_gains, phrase_
 @triton.jit
 def _candidates(
     lane, is_best, is_own, is_column, best_scores, best_parents, best_tokens, own_scores, own_tokens, tokens, values,
-    so_far, offset, vocabulary, end, listed, beam, columns,
+    so_far, offset, width, end, listed, beam, columns,
 ):  # fmt: skip
     """`vdba._all_candidates`: the three kinds, side by side; what stands there twice is possible once."""
     own = lane - listed
@@ -81,7 +81,7 @@ def _candidates(
     token = tl.maximum(token, 0)
     score = tl.load(best_scores + lane, mask=is_best, other=float("-inf"))
     score = tl.where(is_own, tl.load(own_scores + own, mask=is_own, other=float("-inf")), score)
-    value = tl.load(values + parent * vocabulary + token, mask=is_column, other=float("-inf"))
+    value = tl.load(values + parent * width + token, mask=is_column, other=float("-inf"))
     score = tl.where(is_column, value + (tl.load(so_far + parent) + tl.load(offset + parent)), score)
     for index in range(listed):
         again = (token == tl.load(best_tokens + index)) & (parent == tl.load(best_parents + index))
@@ -117,7 +117,7 @@ def _choose(
     tokens, next_node, open_end, completes, lowest, forbidden, gains, inner_gains, phrase_bits, bit_length,
     all_ordered, inner_start, vocabulary_open_end,
     out_scores, out_parents, out_tokens, out_nodes, out_bits,
-    vocabulary, end, count, listed, beam, columns, node_count, phrases, bit_count,
+    width, end, count, listed, beam, columns, node_count, phrases, bit_count,
     lanes: tl.constexpr, aware: tl.constexpr,
 ):  # fmt: skip
     """`vdba.choose_by_bank` of one sentence."""
@@ -130,7 +130,7 @@ def _choose(
     parent, token, score, possible, column = _candidates(
         lane, is_best, is_own, is_column, best_scores + row * listed, best_parents + row * listed,
         best_tokens + row * listed, own_scores + hypotheses, own_tokens + hypotheses, tokens + row * columns,
-        values + hypotheses * vocabulary, so_far + hypotheses, offset + hypotheses, vocabulary, end, listed, beam,
+        values + hypotheses * width, so_far + hypotheses, offset + hypotheses, width, end, listed, beam,
         columns,
     )  # fmt: skip
 
@@ -178,9 +178,9 @@ def _choose(
         tl.store(out_bits + to, after_bits, mask=kept)
 
 
-@triton.jit(do_not_specialize=("vocabulary", "end", "beam", "node_count"))
+@triton.jit(do_not_specialize=("width", "end", "beam", "node_count"))
 def _close(
-    values, nodes, bits, completes, lowest, forbidden, everything, all_ordered, wished, vocabulary, end, beam,
+    values, nodes, bits, completes, lowest, forbidden, everything, all_ordered, wished, width, end, beam,
     node_count, lanes: tl.constexpr,
 ):  # fmt: skip
     row = tl.program_id(0).to(tl.int64)
@@ -192,7 +192,7 @@ def _close(
     closed = _closed(node, bit, ordered, completes + row * node_count, lowest + row * node_count)
     stuck = tl.load(forbidden + row * node_count + node) != 0
     may_end = (closed == tl.load(everything + row)) & ~stuck
-    place = values + (row * beam + lane) * vocabulary + end
+    place = values + (row * beam + lane) * width + end
     score = tl.load(place, mask=here, other=float("-inf"))
     still_open = may_end & (score > float("-inf"))
     tl.store(wished + row * beam + lane, tl.where(still_open, float("-inf"), score), mask=here)
@@ -224,19 +224,19 @@ def choose(
     aware: bool,
 ) -> Chosen:
     """The same as `vdba.choose_by_bank`."""
-    batch, beam, vocabulary = values.shape
+    batch, beam, _ = values.shape
     listed, (_, node_count, width) = best[0].shape[1], automaton.next_node.shape
     integers = [torch.empty(batch, count, dtype=torch.long, device=values.device) for _ in range(4)]
     chosen = Chosen(torch.empty(batch, count, device=values.device), *integers)
     _choose[(batch,)](
-        *laid_out(*best, *own_best, values, so_far, offset, wished, *place, limits, length),
+        *laid_out(*best, *own_best), values, *laid_out(so_far, offset, wished, *place, limits, length),
         *laid_out(
             automaton.tokens, automaton.next_node, automaton.open_end, automaton.completes, automaton.lowest,
             automaton.forbidden, automaton.gains, automaton.inner_gains, automaton.phrase_bits, automaton.bit_length,
             automaton.ordered, automaton.inner_start, automaton.vocabulary_open_end,
         ),
         *chosen,
-        vocabulary, end, count, listed, beam, width - 2, node_count, automaton.gains.shape[2],
+        row_width(values), end, count, listed, beam, width - 2, node_count, automaton.gains.shape[2],
         automaton.bit_length.shape[1],
         lanes=lane_count(listed, beam, width - 2),
         aware=aware,
@@ -246,11 +246,11 @@ def choose(
 
 def close(automaton: Automaton, place: tuple[Tensor, Tensor], values: Tensor, end: int) -> Tensor:
     """Close the ends in `values`, in place, where something is missing: returns the scores of those."""
-    batch, beam, vocabulary = values.shape
+    batch, beam, _ = values.shape
     wished = torch.empty(batch, beam, device=values.device)
     _close[(batch,)](
         values, *laid_out(*place, automaton.completes, automaton.lowest, automaton.forbidden),
-        automaton.everything, automaton.ordered, wished, vocabulary, end, beam,
+        automaton.everything, automaton.ordered, wished, row_width(values), end, beam,
         automaton.completes.shape[1], lanes=int(triton.next_power_of_2(beam)),
     )  # fmt: skip
     return wished

@@ -12,7 +12,7 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-from termweave.accelerators import laid_out
+from termweave.accelerators import laid_out, row_width
 
 MOST_HYPOTHESES = 16
 MOST_LANES = 8192  # chunks of all hypotheses of a sentence
@@ -42,7 +42,8 @@ def _score(key):
 
 @triton.jit
 def _look_again(
-    values, maxima, touched, row, vocabulary, chunks, beam, touched_count, chunk: tl.constexpr, pairs: tl.constexpr
+    values, maxima, touched, row, width, vocabulary, chunks, beam, touched_count,
+    chunk: tl.constexpr, pairs: tl.constexpr,
 ):  # fmt: skip
     """The maxima of chunks that hold tokens whose scores have changed."""
     for first in range(0, beam * touched_count, pairs):
@@ -52,7 +53,7 @@ def _look_again(
         number = tl.load(touched + row * touched_count + pair % touched_count, mask=is_pair, other=0) // chunk
         token = number[:, None] * chunk + tl.arange(0, chunk)[None, :]
         there = is_pair[:, None] & (token < vocabulary)
-        value = tl.load(values + hypothesis[:, None] * vocabulary + token, mask=there, other=float("-inf"))
+        value = tl.load(values + hypothesis[:, None] * width + token, mask=there, other=float("-inf"))
         tl.store(maxima + hypothesis * chunks + number, tl.max(value, axis=1), mask=is_pair)
     tl.debug_barrier()
 
@@ -77,7 +78,7 @@ def _best_chunks(maxima, so_far, offset, row, chunks, beam, count, lanes: tl.con
 
 @triton.jit
 def _best_of_each(
-    values, maxima, so_far, offset, own_scores, own_tokens, row, vocabulary, chunks, beam,
+    values, maxima, so_far, offset, own_scores, own_tokens, row, width, vocabulary, chunks, beam,
     hypotheses: tl.constexpr, chunk: tl.constexpr, block: tl.constexpr,
 ):  # fmt: skip
     """`candidates.best_of_each`."""
@@ -92,7 +93,7 @@ def _best_of_each(
         best = tl.maximum(best, tl.max(tl.where(there, sortable(largest, number), LOWEST_KEY), axis=1))
     token = _place(best)[:, None] * chunk + tl.arange(0, chunk)[None, :]
     there = real[:, None] & (token < vocabulary)
-    value = tl.load(values + hypothesis[:, None] * vocabulary + token, mask=there, other=0.0)
+    value = tl.load(values + hypothesis[:, None] * width + token, mask=there, other=0.0)
     best = tl.max(tl.where(there, sortable(value, token), LOWEST_KEY), axis=1)
     score = _score(best) + tl.load(offset + hypothesis, mask=real, other=0.0)
     tl.store(own_scores + hypothesis, score + tl.load(so_far + hypothesis, mask=real, other=0.0), mask=real)
@@ -102,19 +103,19 @@ def _best_of_each(
 @triton.jit(do_not_specialize=SIZES)
 def _select(
     values, maxima, so_far, offset, touched, scores, parents, tokens, own_scores, own_tokens,
-    vocabulary, chunks, beam, count, touched_count,
+    width, vocabulary, chunks, beam, count, touched_count,
     lanes: tl.constexpr, kept: tl.constexpr, hypotheses: tl.constexpr, chunk: tl.constexpr, pairs: tl.constexpr,
     each: tl.constexpr,
 ):  # fmt: skip
     """`candidates.best_candidates` of one sentence, and with `each` the best of each hypothesis."""
     row = tl.program_id(0).to(tl.int64)
-    _look_again(values, maxima, touched, row, vocabulary, chunks, beam, touched_count, chunk, pairs)
+    _look_again(values, maxima, touched, row, width, vocabulary, chunks, beam, touched_count, chunk, pairs)
     chosen = _best_chunks(maxima, so_far, offset, row, chunks, beam, count, lanes, kept)
     parent, number = tl.maximum(chosen, 0) // chunks, tl.maximum(chosen, 0) % chunks
     token = number[:, None] * chunk + tl.arange(0, chunk)[None, :]
     there = (chosen >= 0)[:, None] & (token < vocabulary)
     base = tl.load(so_far + row * beam + parent) + tl.load(offset + row * beam + parent)
-    value = tl.load(values + (row * beam + parent)[:, None] * vocabulary + token, mask=there, other=0.0)
+    value = tl.load(values + (row * beam + parent)[:, None] * width + token, mask=there, other=0.0)
     key = sortable(value + base[:, None], parent[:, None] * vocabulary + token)
     key = tl.where(there, key, LOWEST_KEY)
     for step in range(count):
@@ -127,7 +128,7 @@ def _select(
         tl.store(tokens + row * count + step, (place % vocabulary).to(tl.int64))
     if each:
         _best_of_each(
-            values, maxima, so_far, offset, own_scores, own_tokens, row, vocabulary, chunks, beam,
+            values, maxima, so_far, offset, own_scores, own_tokens, row, width, vocabulary, chunks, beam,
             hypotheses, chunk, 128,
         )  # fmt: skip
 
@@ -155,10 +156,10 @@ def select(
         for kind in kinds
     )
     lanes, kept = int(triton.next_power_of_2(beam * chunks)), int(triton.next_power_of_2(count))
-    assert values.is_contiguous() and maxima.is_contiguous()
+    assert maxima.is_contiguous()
     _select[(batch,)](
         values, maxima, *laid_out(so_far, offset, touched), *found,
-        vocabulary, chunks, beam, count, touched.shape[1],
+        row_width(values), vocabulary, chunks, beam, count, touched.shape[1],
         lanes=lanes, kept=kept, hypotheses=int(triton.next_power_of_2(beam)), chunk=chunk, pairs=PAIRS, each=each,
         num_warps=8,
     )  # fmt: skip

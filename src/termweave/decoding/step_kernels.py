@@ -13,7 +13,7 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-from termweave.accelerators import laid_out
+from termweave.accelerators import laid_out, row_width
 from termweave.decoding.selection_kernels import LOWEST_KEY, sortable
 from termweave.model.copy_kernels import slot_lanes
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 MOST_HYPOTHESES = 16
 MOST_SLOTS = 128  # tokens of a sentence's constraints
 BLOCK = 64  # tokens of an output at a time
-SIZES = ("vocabulary", "end", "beam", "width", "capacity", "slots")
+SIZES = ("value_width", "end", "beam", "width", "capacity", "slots")
 
 
 @triton.jit
@@ -43,11 +43,11 @@ def _rank(key):
 
 
 @triton.jit
-def _only_ending(scores, parents, tokens, values, so_far, offset, vocabulary, end, beam, lane):
+def _only_ending(scores, parents, tokens, values, so_far, offset, value_width, end, beam, lane):
     """`candidates.only_ending`; all are those of one sentence."""
     real, is_lane = lane < beam, lane < 2 * beam
     total = tl.load(so_far + lane, mask=real, other=0.0) + tl.load(offset + lane, mask=real, other=0.0)
-    total += tl.load(values + lane * vocabulary + end, mask=real, other=float("-inf"))
+    total += tl.load(values + lane * value_width + end, mask=real, other=float("-inf"))
     rank = _rank(tl.where(is_lane, sortable(tl.where(real, total, float("-inf")), lane), LOWEST_KEY))
     tl.store(scores + rank, tl.where(real, total, float("-inf")), mask=is_lane)
     tl.store(parents + rank, tl.where(real, lane, 0).to(tl.int64), mask=is_lane)
@@ -142,7 +142,7 @@ def _finish(
     scores, parents, tokens, values, offset, limits, position, searching, state_scores, newest, state_tokens, ancestry,
     finished_scores, finished_logs, finished_tokens, new_nodes, new_bits, nodes, bits,
     slot_tokens, first, last, running, done, used,
-    vocabulary, end, beam, width, capacity, slots, penalty,
+    value_width, end, beam, width, capacity, slots, penalty,
     lanes: tl.constexpr, slot_lanes: tl.constexpr, block: tl.constexpr, cut: tl.constexpr,
     has_place: tl.constexpr, has_progress: tl.constexpr,
 ):  # fmt: skip
@@ -155,8 +155,8 @@ def _finish(
     is_searching = tl.load(searching + row) != 0
     if now > limit:
         _only_ending(
-            scores + candidates, parents + candidates, tokens + candidates, values + hypotheses * vocabulary,
-            state_scores + hypotheses, offset + hypotheses, vocabulary, end, beam, lane,
+            scores + candidates, parents + candidates, tokens + candidates, values + hypotheses * value_width,
+            state_scores + hypotheses, offset + hypotheses, value_width, end, beam, lane,
         )  # fmt: skip
         tl.debug_barrier()
 
@@ -212,12 +212,12 @@ def finish(
     after = nothing if state.place is None else (state.place.nodes, state.place.bits)
     hypotheses = (state.searching, state.scores, state.newest, state.tokens, state.cache.ancestry)
     finished = (state.finished_scores, state.finished_logs, state.finished_tokens)
-    assert all(tensor.is_contiguous() for tensor in (*hypotheses, *finished, *before, *after, *progress, scores.values))
+    assert all(tensor.is_contiguous() for tensor in (*hypotheses, *finished, *before, *after, *progress))
     _finish[(batch,)](
         candidates.scores, candidates.parents, candidates.tokens, scores.values,
         *laid_out(scores.offset, state.limits, state.length),
         *hypotheses, *finished, *before, *after, *slots, *progress,
-        scores.values.shape[2], end, beam, width, state.cache.capacity, count, options.length_penalty,
+        row_width(scores.values), end, beam, width, state.cache.capacity, count, options.length_penalty,
         lanes=int(triton.next_power_of_2(2 * beam)), slot_lanes=slot_lanes(count),
         block=BLOCK, cut=options.cut, has_place=places is not None, has_progress=state.progress is not None,
     )  # fmt: skip

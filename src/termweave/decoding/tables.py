@@ -25,11 +25,13 @@ _NODE_TABLES = ("next_node", "open_end", "completes", "lowest", "forbidden", "ga
 ALIGNMENT = 64  # bytes, of the tables in the memory they share
 
 
-def compile_automaton(demands: Sequence[Demands], joins: WordJoins, multiple: int = 1) -> Automaton:
+def compile_automaton(
+    demands: Sequence[Demands], joins: WordJoins, multiple: int = 1, pinned: bool = False
+) -> Automaton:
     """Tables for the sentences of a batch; sentences without demands get a single state that allows everything.
 
     multiple: sizes are rounded up to multiples of it, those that count tokens of twice as much, so that batches are
-    more often alike.
+    more often alike. pinned: in memory a GPU can read by itself, which is also used again for the next batch.
     """
     layout = _Layout.of(demands, joins)
     tokens = 2 * multiple if multiple > 1 else 1  # their numbers differ more than those of phrases
@@ -44,6 +46,7 @@ def compile_automaton(demands: Sequence[Demands], joins: WordJoins, multiple: in
         # At least one of each, unused: reductions over nothing are not defined.
         phrases=round_up(int(layout.required.max(initial=1)), multiple),
         bits=round_up(int(layout.bits.max(initial=1)), multiple),
+        pinned=pinned,
     )
     arrays = {name: table.numpy() for name, table in tables.items()}
     arrays["tokens"].fill(-1)
@@ -81,7 +84,9 @@ def _never_used(demands: Sequence[Demands], vocabulary: int) -> Tensor | None:
     return never
 
 
-def _empty_tables(rows: int, vocabulary: int, nodes: int, columns: int, phrases: int, bits: int) -> dict[str, Tensor]:
+def _empty_tables(
+    rows: int, vocabulary: int, nodes: int, columns: int, phrases: int, bits: int, pinned: bool
+) -> dict[str, Tensor]:
     """Zeros, in one piece of memory: a single copy takes all tables to the device."""
     shapes: dict[str, tuple[torch.dtype, tuple[int, ...]]] = {
         "tokens": (torch.long, (rows, columns)),
@@ -101,7 +106,7 @@ def _empty_tables(rows: int, vocabulary: int, nodes: int, columns: int, phrases:
     }
     sizes = [prod(shape) * kind.itemsize for kind, shape in shapes.values()]
     starts = [0, *accumulate(round_up(size, ALIGNMENT) for size in sizes)]
-    memory = torch.zeros(starts[-1], dtype=torch.uint8)
+    memory = torch.zeros(starts[-1], dtype=torch.uint8, pin_memory=pinned)
     return {
         name: memory[start : start + size].view(kind).view(shape)
         for (name, (kind, shape)), start, size in zip(shapes.items(), starts, sizes, strict=False)

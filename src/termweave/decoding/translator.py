@@ -423,7 +423,7 @@ class Translator:
         automaton = None
         if any(request.wishes for request in batch):
             demands = [make_demands(request.wishes, subwords, strict) for request in batch]
-            automaton = compile_automaton(demands, word_joins(subwords, strict), steps.multiple)
+            automaton = compile_automaton(demands, word_joins(subwords, strict), steps.multiple, device.type == "cuda")
             limits = limits + automaton.total * LENGTH_FACTOR  # however many the constraints are, there is room
             automaton = automaton.to(device)
         guided = {}

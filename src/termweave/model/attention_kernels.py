@@ -23,9 +23,7 @@ MOST_HYPOTHESES = 16  # of a sentence; with more, torch's kernels have enough to
 LANES, FEWEST_KEYS = 32, 8
 # Warps of a program, and registers of a thread at most. A processor of an H100 has 65,536 registers: with these, eight
 # programs share it, and the 1,024 of 128 sentences with 8 heads run at once. With seven, some would run after the rest.
-MEMORY_WARPS, MEMORY_REGISTERS = 4, 64
-PAST_WARPS, PAST_REGISTERS = 2, 128
-SKIP = False  # leave hidden keys unread: less to read, but nothing can be read before the mask is there
+WARPS, REGISTERS = 2, 128
 LOWEST = tl.constexpr(-1e30)  # below every score, but the difference of two such is a number
 
 
@@ -52,7 +50,7 @@ def _join(highest, total, summed, top):
 def _attend_memory(
     queries, keys, values, mask, attended,
     query_row, query_head, query_step, key_row, key_head, key_step, mask_row, count, heads, hypotheses, scale,
-    lanes: tl.constexpr, block: tl.constexpr, width: tl.constexpr, skip: tl.constexpr,
+    lanes: tl.constexpr, block: tl.constexpr, width: tl.constexpr,
 ):  # fmt: skip
     """All hypotheses of a sentence look at the same keys; mask: 0 is visible, −inf is hidden."""
     row, head = (tl.program_id(0) // heads).to(tl.int64), tl.program_id(0) % heads
@@ -69,10 +67,9 @@ def _attend_memory(
         step = first + tl.arange(0, block)
         inside = step < count
         visible = tl.load(mask + row * mask_row + step, mask=inside, other=float("-inf")).to(tl.float32) == 0
-        read = (visible if skip else inside)[None, :, None]
         places = start + step[None, :, None] * key_step + at[None, None, :]
-        key = tl.load(keys + places, mask=read, other=0.0).to(tl.float32)
-        value = tl.load(values + places, mask=read, other=0.0).to(tl.float32)
+        key = tl.load(keys + places, mask=inside[None, :, None], other=0.0).to(tl.float32)
+        value = tl.load(values + places, mask=inside[None, :, None], other=0.0).to(tl.float32)
         highest, total, summed = _look(query, key, value, visible[None, :], highest, total, summed)
     whole, result = _join(highest, total, summed, tl.max(highest, axis=1))
     to = attended + ((row * hypotheses + hypothesis) * heads + head)[:, None] * width + at[None, :]
@@ -161,7 +158,7 @@ def attend_memory(queries: Tensor, memory: KeysValues, mask: Tensor) -> Tensor:
     _attend_memory[(batch * heads,)](
         queries, keys, values, mask, attended,
         *queries.stride()[:3], *keys.stride()[:3], mask.stride(0), keys.shape[2], heads, hypotheses, width**-0.5,
-        skip=SKIP, **_shape(hypotheses, width, MEMORY_WARPS, MEMORY_REGISTERS),
+        **_shape(hypotheses, width),
     )  # fmt: skip
     return attended
 
@@ -180,7 +177,7 @@ def attend_past(queries: Tensor, own: KeysValues, past: KeysValues, ancestry: Te
     _attend_past[(batch * heads,)](
         queries, keys, values, *past, ancestry, position, attended,
         *queries.stride()[:3], *keys.stride()[:3], ancestry.shape[2], heads, hypotheses, width**-0.5,
-        **_shape(hypotheses, width, PAST_WARPS, PAST_REGISTERS),
+        **_shape(hypotheses, width),
     )  # fmt: skip
     return attended
 
@@ -203,10 +200,10 @@ def _in_rows(tensor: Tensor) -> Tensor:
     return tensor if tensor.stride(-1) == 1 else tensor.contiguous()
 
 
-def _shape(hypotheses: int, width: int, warps: int, registers: int | None) -> dict[str, int | None]:
-    """warps, registers: as long as there are no more than LANES pairs, and heads are not wide."""
+def _shape(hypotheses: int, width: int) -> dict[str, int | None]:
     lanes = int(triton.next_power_of_2(hypotheses))
     block = max(LANES // lanes, FEWEST_KEYS)
-    if lanes * block > LANES or width > 64:
-        warps, registers = (4 if lanes * block <= 2 * LANES else 8), None
-    return {"lanes": lanes, "block": block, "width": width, "num_warps": warps, "maxnreg": registers}
+    shape = {"lanes": lanes, "block": block, "width": width}
+    if lanes * block <= LANES and width <= 64:
+        return {**shape, "num_warps": WARPS, "maxnreg": REGISTERS}
+    return {**shape, "num_warps": 4 if lanes * block <= 2 * LANES else 8, "maxnreg": None}

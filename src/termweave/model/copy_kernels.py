@@ -13,7 +13,7 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-from termweave.accelerators import laid_out
+from termweave.accelerators import laid_out, row_width
 from termweave.model.coverage import Progress, Slots
 
 if TYPE_CHECKING:
@@ -39,7 +39,7 @@ def _marks(slot, is_slot, first, running, done):
 def _mix(
     queries, from_state, keys, context, context_bias, mark_keys, null, mark_weights, gate_weight, gate_bias,
     tokens, filled, first, running, done, values, offset, new_offset,
-    vocabulary, slots, beam, width, scale, smallest,
+    value_width, slots, beam, width, scale, smallest,
     dimension: tl.constexpr, lanes: tl.constexpr, chunk: tl.constexpr,
 ):  # fmt: skip
     """`CopyOutput.mix` of one hypothesis: changes `values` at the tokens of constraints, in place.
@@ -95,7 +95,7 @@ def _mix(
     # A token that stands in several slots gets the sum of their shares, in each of them.
     same = (token[:, None] == token[None, :]) & is_filled[None, :]
     copied = tl.log(tl.maximum(tl.sum(tl.where(same, shares[None, :], 0.0), axis=1), smallest))
-    where = values + program * vocabulary + token
+    where = values + program * value_width + token
     own = tl.load(where, mask=is_filled, other=0.0) + base
     higher = tl.maximum(own, copied)
     mixed = higher + tl.log(1 + tl.exp(tl.minimum(own, copied) - higher))
@@ -145,13 +145,14 @@ def mix(
     batch, beam, dimension = states.shape
     slots = memory.tokens.shape[1]
     new_offset = torch.empty(batch, beam, device=states.device)
-    queries, from_state = layer.from_states(states)
+    given = model.from_states
+    queries, from_state = layer.from_states(states) if given is None else given.chunk(2, dim=-1)
     _mix[(batch * beam,)](
         queries, from_state, *laid_out(memory.keys, memory.context, layer.context.bias),
         *laid_out(layer.mark_keys, layer.null, layer.marks.weight, layer.gate.weight, layer.gate.bias),
         *laid_out(memory.tokens, memory.filled, memory.slots.first, progress.running, progress.done),
         model.values, model.offset.contiguous(), new_offset,
-        model.values.shape[2], slots, beam, queries.stride(1), dimension**-0.5, smallest,
+        row_width(model.values), slots, beam, row_width(queries), dimension**-0.5, smallest,
         dimension=dimension, lanes=slot_lanes(slots), chunk=min(dimension & -dimension, MOST_AT_ONCE),
         num_warps=WARPS, maxnreg=REGISTERS if slot_lanes(slots) == FEWEST_LANES else None,
     )  # fmt: skip

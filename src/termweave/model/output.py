@@ -49,6 +49,8 @@ class Scores:
     # (batch, length, chunks) the largest of every CHUNK values, where they were found in passing. Few of the values are
     # changed after that; whoever changes many leaves them out.
     maxima: Tensor | None = None
+    # (batch, length, 2 d) what `CopyOutput.from_states` would give, where the product over the vocabulary gave it too.
+    from_states: Tensor | None = None
 
     @staticmethod
     def of_logits(logits: Tensor) -> Scores:
@@ -290,10 +292,14 @@ class CopyOutput(OutputLayer):
 
     def join(self) -> None:
         """For inference: `query` and `state` as one product, whose weights no longer change."""
-        weight = torch.cat([self.query.weight, self.state.weight]).detach()
-        bias = torch.cat([self.query.bias, self.state.bias]).detach()
+        weight, bias = self.joined()
         packed = weight.device.type == "cpu" and PackedLinear.available()
         self._joined = PackedLinear(weight, bias) if packed else partial(F.linear, weight=weight, bias=bias)
+
+    def joined(self) -> tuple[Tensor, Tensor]:
+        """Weight (2 d, d) and bias of `query` and `state` together."""
+        weight = torch.cat([self.query.weight, self.state.weight]).detach()
+        return weight, torch.cat([self.query.bias, self.state.bias]).detach()
 
     def from_states(self, states: Tensor) -> tuple[Tensor, Tensor]:
         """The query of each state, and what the state says to the gate, (…, d) each."""

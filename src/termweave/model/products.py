@@ -47,6 +47,13 @@ class Linear(nn.Linear):
         return linear(states, self.weight[start:stop], self.bias[start:stop])
 
 
+def frozen_linear(weight: Tensor, bias: Tensor) -> Linear:
+    """One whose weights no longer change."""
+    product = Linear(weight.shape[1], weight.shape[0], device="meta")
+    product.weight, product.bias = (nn.Parameter(part.detach(), requires_grad=False) for part in (weight, bias))
+    return product
+
+
 class PackedLinear(nn.Module):
     """Stands in for a `Linear` whose weights no longer change: they are laid out once as oneDNN likes them best.
 

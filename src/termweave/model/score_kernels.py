@@ -11,19 +11,21 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
+from termweave.accelerators import row_width
+
 BLOCK = 32  # chunks at a time
 LOWEST = tl.constexpr(-1e30)  # below every logit, but the difference of two such is a number
 
 
 @triton.jit
-def _survey(logits, maxima, offset, vocabulary, chunks, chunk: tl.constexpr, block: tl.constexpr):
+def _survey(logits, maxima, offset, width, vocabulary, chunks, chunk: tl.constexpr, block: tl.constexpr):
     row = tl.program_id(0).to(tl.int64)
     highest = tl.full([block], LOWEST, tl.float32)
     total = tl.zeros([block], tl.float32)
     for first in range(0, chunks, block):
         number = first + tl.arange(0, block)
         token = number[:, None] * chunk + tl.arange(0, chunk)[None, :]
-        value = tl.load(logits + row * vocabulary + token, mask=token < vocabulary, other=float("-inf"))
+        value = tl.load(logits + row * width + token, mask=token < vocabulary, other=float("-inf"))
         largest = tl.max(value, axis=1)
         tl.store(maxima + row * chunks + number, largest, mask=number < chunks)
         higher = tl.maximum(highest, largest)
@@ -40,6 +42,6 @@ def survey(logits: Tensor, chunk: int) -> tuple[Tensor, Tensor]:
     maxima = torch.empty(batch, length, chunks, device=logits.device)
     offset = torch.empty(batch, length, device=logits.device)
     _survey[(batch * length,)](
-        logits.contiguous(), maxima, offset, vocabulary, chunks, chunk=chunk, block=BLOCK, num_warps=8
+        logits, maxima, offset, row_width(logits), vocabulary, chunks, chunk=chunk, block=BLOCK, num_warps=8
     )
     return maxima, offset

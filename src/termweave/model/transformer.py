@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 from typing import Generic, TypeVar, cast
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from termweave.accelerators import has_kernels
 from termweave.config import ModelConfig
 from termweave.data.batches import ConstraintTensors
 from termweave.model.alignment import Alignment
@@ -20,9 +21,16 @@ from termweave.model.coverage import Progress
 from termweave.model.layers import DecoderLayer, EncoderLayer, Stream, sinusoidal_positions
 from termweave.model.output import CopyOutput, OutputLayer, OutputMemory, Scores, output_layer
 from termweave.model.pointer import PointerOutput, PointingLayer
-from termweave.model.products import PackedLinear, linear, replace_linear
+from termweave.model.products import PackedLinear, frozen_linear, linear, replace_linear
 from termweave.model.quantised import QuantisedLinear
-from termweave.model.vectors import Adapters, ConstraintMemory, ConstraintVectors, key_value_projections
+from termweave.model.vectors import (
+    Adapters,
+    ConstraintMemory,
+    ConstraintVectors,
+    Product,
+    Projection,
+    key_value_projections,
+)
 
 POSITIONS = 1024  # longest sentence, in subwords
 PRECISIONS = ("float32", "bfloat16", "int8")  # of inference
@@ -168,7 +176,7 @@ class Transformer(nn.Module):
         layers: tuple[KeysValues, ...] = memory(source, target, constraints, projection)
         return layers
 
-    def _projection(self) -> tuple[Tensor, Tensor]:
+    def _projection(self) -> Projection:
         """Of keys and values, in all layers that see constraints."""
         attentions = [layer.attention for layer in self.encoder] + [layer.cross_attention for layer in self.decoder]
         return key_value_projections(attentions)
@@ -267,9 +275,12 @@ class Transformer(nn.Module):
 
     def scores(self, states: Tensor, output: OutputMemory | None, progress: Progress | None) -> Scores:
         """log P of every token after states (batch, length, d); progress: what the hypotheses have produced."""
-        model = Scores.of_logits(self._logits(states))
+        product, vocabulary = self._product(states), len(self.embedding)
+        model = Scores.of_logits(product[..., :vocabulary])
         if output is None or self.output is None:
             return model
+        if product.shape[-1] > vocabulary:
+            model = replace(model, from_states=product[..., vocabulary:])
         with _full_precision(states):
             return self.output.mix(states.float(), model, output, progress)
 
@@ -281,20 +292,26 @@ class Transformer(nn.Module):
         with _full_precision(states):
             return self.output.over_vocabulary(states.float(), model, output, prefix)
 
-    def _logits(self, states: Tensor) -> Tensor:
+    def _product(self, states: Tensor) -> Tensor:
+        """Logits in float32; behind them, if both are joined, what the output layer makes of states."""
         states = self._hidden(states).contiguous()
         if self.vocabulary_product is not None:
-            logits: Tensor = self.vocabulary_product(states)
+            product: Tensor = self.vocabulary_product(states)
         else:
             bias = None if self.vocabulary_bias is None else self.vocabulary_bias.to(states.dtype)
-            logits = linear(states, self.embedding.to(states.dtype), bias)
-        return logits.float()
+            product = linear(states, self.embedding.to(states.dtype), bias)
+        return product.float()
+
+    def _logits(self, states: Tensor) -> Tensor:
+        return self._product(states)[..., : len(self.embedding)]
 
     def use_precision(self, precision: str) -> None:
         """Make the model ready for inference, and unfit for anything else, in one of PRECISIONS.
 
         What mixes probabilities stays in float32, and so does what lies between the products of "int8".
         """
+        if has_kernels(self.embedding.device):
+            self._fold_adapters(None)  # before anything is rounded
         if precision == "bfloat16":
             self.to(torch.bfloat16)
             self.positions = sinusoidal_positions(POSITIONS, self.config.dimension).to(self.embedding)
@@ -306,11 +323,24 @@ class Transformer(nn.Module):
             self._replace_products(PackedLinear)
         if isinstance(self.output, CopyOutput):
             self.output.join()
+            if precision == "float32" and has_kernels(self.embedding.device):
+                self._join_product(self.output)
 
-    def _replace_products(self, kind: Callable[[Tensor, Tensor | None], nn.Module]) -> None:
+    def _join_product(self, output: CopyOutput) -> None:
+        """On a GPU, a small product takes almost as long as the large one over the vocabulary: let both be one."""
+        weight, bias = output.joined()
+        own = torch.zeros_like(self.embedding[:, 0]) if self.vocabulary_bias is None else self.vocabulary_bias
+        joined = torch.cat([self.embedding, weight]).detach()
+        self.embedding = nn.Parameter(joined[: len(self.embedding)], requires_grad=False)  # no second copy of it
+        self.vocabulary_product = frozen_linear(joined, torch.cat([own, bias]))
+
+    def _fold_adapters(self, kind: Product | None) -> None:
         if self.constraint_memory is not None:
             weights, biases = self._projection()
             self.constraint_memory.fold((weights.detach(), biases.detach()), kind)
+
+    def _replace_products(self, kind: Product) -> None:
+        self._fold_adapters(kind)
         replace_linear(self.encoder, kind)
         replace_linear(self.decoder, kind)
         bias = None if self.vocabulary_bias is None else self.vocabulary_bias.detach()

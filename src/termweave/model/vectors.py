@@ -78,6 +78,16 @@ class Adapters(nn.Module):
         return F.layer_norm(residual, residual.shape[-1:]) * self.norm_weight + self.norm_bias
 
 
+Projection = tuple[Tensor, Tensor]  # weights (layers, 2, d, d) and biases (layers, 2, 1, d) of keys and values
+Product = Callable[[Tensor, Tensor | None], nn.Module]  # makes one of a weight (outputs, inputs) and a bias (outputs,)
+
+
+def _folded(adapters: Adapters, projection: Projection) -> Projection:
+    """What stands behind the activation: two linear maps, one after the other, are one."""
+    weights = projection[0] @ adapters.outer_weight.detach().mT
+    return weights, adapters.outer_bias.detach() @ projection[0].mT + projection[1]
+
+
 class FoldedAdapters(nn.Module):
     """`Adapters` of the form `paper` for inference, together with the key and value projections behind them.
 
@@ -85,16 +95,9 @@ class FoldedAdapters(nn.Module):
     are, so each is one product with its own. A sentence of few constraints reads half the weights that way.
     """
 
-    def __init__(
-        self,
-        adapters: Adapters,
-        projection: tuple[Tensor, Tensor],
-        kind: Callable[[Tensor, Tensor | None], nn.Module],
-    ) -> None:
-        """kind: makes a product of a weight (outputs, inputs) and a bias (outputs,)."""
+    def __init__(self, adapters: Adapters, projection: Projection, kind: Product) -> None:
         super().__init__()
-        outer = projection[0] @ adapters.outer_weight.detach().mT
-        outer_bias = adapters.outer_bias.detach() @ projection[0].mT + projection[1]
+        outer, outer_bias = _folded(adapters, projection)
         self.inner = nn.ModuleList(
             kind(weight.mT.flatten(0, 1).contiguous(), bias.flatten())
             for weight, bias in zip(
@@ -117,10 +120,32 @@ class FoldedAdapters(nn.Module):
         return torch.stack(results).view(-1, 2, tokens, dimension)
 
 
+class BatchedAdapters(nn.Module):
+    """`FoldedAdapters` for a GPU, which minds the number of products: there is one for all layers."""
+
+    def __init__(self, adapters: Adapters, projection: Projection) -> None:
+        super().__init__()
+        outer, outer_bias = _folded(adapters, projection)
+        inner = adapters.inner_weight.detach().movedim(0, 2).flatten(2)  # (2, d, layers · d)
+        inner_bias = adapters.inner_bias.detach().movedim(0, 2).flatten(2)
+        self.inner, self.inner_bias = (nn.Buffer(part.contiguous()) for part in (inner, inner_bias))
+        self.outer = nn.Buffer(outer.mT.transpose(0, 1).contiguous())  # (2, layers, d, d)
+        self.outer_bias = nn.Buffer(outer_bias.transpose(0, 1).contiguous())
+
+    def forward(self, vectors: Tensor) -> Tensor:
+        hidden = torch.baddbmm(self.inner_bias, vectors, self.inner).relu_()
+        by_layer = hidden.view(*hidden.shape[:2], self.outer.shape[1], -1).transpose(1, 2)  # (2, layers, tokens, d)
+        sides = [
+            torch.baddbmm(bias, own, weight)
+            for bias, own, weight in zip(self.outer_bias, by_layer, self.outer, strict=True)
+        ]
+        return torch.stack(sides, dim=1)
+
+
 class ConstraintMemory(nn.Module):
     """The constraint keys and values of every layer, ready to stand before the layer's own."""
 
-    adapters: Adapters | FoldedAdapters
+    adapters: Adapters | FoldedAdapters | BatchedAdapters
 
     def __init__(self, layers: int, dimension: int, heads: int, released: bool) -> None:
         super().__init__()
@@ -134,35 +159,43 @@ class ConstraintMemory(nn.Module):
         """Do the layers' own projections come behind the adapters?"""
         return not self.released and isinstance(self.adapters, Adapters)
 
-    def fold(self, projection: tuple[Tensor, Tensor], kind: Callable[[Tensor, Tensor | None], nn.Module]) -> None:
-        """Make the adapters faster for good, where that can be done. They cannot be trained any more after it."""
+    def fold(self, projection: Projection, kind: Product | None) -> None:
+        """Make the adapters faster for good, where that can be done. They cannot be trained any more after it.
+
+        kind: of the products, one for each; None: together, for a GPU.
+        """
         if self.wants_projection and isinstance(self.adapters, Adapters):
-            self.adapters = FoldedAdapters(self.adapters, projection, kind)
+            own = self.adapters
+            self.adapters = FoldedAdapters(own, projection, kind) if kind else BatchedAdapters(own, projection)
 
     def forward(
         self,
         source: Tensor,
         target: Tensor,
         constraints: ConstraintTensors,
-        projection: tuple[Tensor, Tensor] | None,
+        projection: Projection | None,
     ) -> tuple[KeysValues, ...]:
         """Keys and values of each layer, (batch, heads, slots, d / heads).
 
-        projection: weights (layers, 2, d, d) and biases (layers, 2, 1, d) of the layers' key and value projections,
-        where they are wanted.
+        projection: of the layers' keys and values, where it is wanted.
         """
         vectors = torch.stack(self.vectorisation(source, target, constraints))
         adapted = self.adapters(vectors)
         if projection is not None:
             adapted = adapted @ projection[0].mT.to(adapted.dtype) + projection[1].to(adapted.dtype)
-        padded = constraints.source.pad(adapted)
-        split = padded.view(*padded.shape[:-1], self.heads, -1).transpose(-2, -3)
+        if not isinstance(self.adapters, Adapters):  # only for inference: what empty slots hold is hidden there
+            return tuple(KeysValues(*sides) for sides in self._split(constraints.source.spread(adapted)).unbind(0))
+        split = self._split(constraints.source.pad(adapted))
         # Each layer gets tensors of its own: compiled layers would be compiled anew for views with other offsets.
         return tuple(KeysValues(keys.contiguous(), values.contiguous()) for keys, values in split.unbind(0))
 
+    def _split(self, padded: Tensor) -> Tensor:
+        """(…, slots, d) → (…, heads, slots, d / heads)."""
+        return padded.view(*padded.shape[:-1], self.heads, -1).transpose(-2, -3)
 
-def key_value_projections(attentions: Sequence[MultiHeadAttention]) -> tuple[Tensor, Tensor]:
-    """Weights (layers, 2, d, d) and biases (layers, 2, 1, d) of the key and value projections of some layers."""
+
+def key_value_projections(attentions: Sequence[MultiHeadAttention]) -> Projection:
+    """Of some layers."""
     dimension = attentions[0].dimension
     weights = torch.stack([attention.input.weight[dimension:] for attention in attentions])
     biases = torch.stack([attention.input.bias[dimension:] for attention in attentions])
