@@ -28,7 +28,7 @@ sys.path.append(str(PEERS))
 import ours
 from problem import DIMENSION, FEED_FORWARD, LAYERS, VOCABULARY, Request, make_problem
 
-from termweave.decoding.recorded import FixedSteps, Stage
+from termweave.decoding.recorded import FixedSteps, RecordedSteps, Stage
 
 SYSTEMS = {
     "plain": ("vanilla", "beam", 0),
@@ -114,27 +114,35 @@ def again(steps: FixedSteps, stage: Stage, repetitions: int) -> None:
         steps._perform(stage, near_limit=False)
 
 
-def profile(steps: FixedSteps, stage: Stage, device: torch.device) -> dict[str, Any]:
-    """Microseconds by kind of kernel, of one step taken as it comes."""
+def encoders(steps: FixedSteps) -> list[Callable[[], object]]:
+    """The encoder's recording, on a GPU."""
+    found = steps._encoders.values() if isinstance(steps, RecordedSteps) else ()
+    return [encoder.graph.replay for encoder in found if encoder is not None]
+
+
+def profile(action: Callable[[], object], device: torch.device) -> dict[str, Any]:
+    """Microseconds by kind of kernel, and how long the device had nothing to do between them."""
     kind = torch.profiler.ProfilerActivity.CUDA if device.type == "cuda" else torch.profiler.ProfilerActivity.CPU
-    stage.state.cache.position.fill_(stage.state.cache.capacity // 2)
     with torch.profiler.profile(activities=[kind]) as seen:
-        steps._take(stage, near_limit=False)
+        action()
         if device.type == "cuda":
             torch.cuda.synchronize()
     times: Counter[str] = Counter()
     names: Counter[str] = Counter()
-    kernels = 0
-    for event in seen.events():
+    kernels, idle, until = 0, 0.0, None
+    for event in sorted(seen.events(), key=lambda event: event.time_range.start):
         spent = event.device_time if device.type == "cuda" else event.self_cpu_time_total
         if spent <= 0:
             continue
         kernels += 1
+        idle += max(event.time_range.start - until, 0) if until is not None else 0
+        until = max(event.time_range.end, until or 0)
         name = event.name.lower()
         found = (kind for kind, parts in KINDS.items() if any(part in name for part in parts))
         times[next(found, "other small operations")] += spent
         names[event.name[:80]] += spent
-    return {"kernels": kernels, "microseconds": dict(times.most_common()), "largest": dict(names.most_common(12))}
+    largest = dict(names.most_common(16))
+    return {"kernels": kernels, "idle": idle, "microseconds": dict(times.most_common()), "largest": largest}
 
 
 def main() -> None:
@@ -171,12 +179,17 @@ def main() -> None:
                         "compute_share": least["operations"] / limits["operations_per_second"] / taken,
                         **least,
                         **limits,
-                        **profile(steps, stage, device),
+                        **profile(lambda s=steps, t=stage: again(s, t, 1), device),
+                        "encoder": [profile(action, device) for action in encoders(steps)],
                     }
                     rows.append(row)
                     shares = f"memory {100 * row['memory_share']:.1f} %, compute {100 * row['compute_share']:.1f} %"
                     print(f"{precision} batch {batch} {system}: {1e6 * taken:.0f} µs a step, {shares}", flush=True)
-                    print(f"  {row['kernels']} kernels, µs: {row['microseconds']}", flush=True)
+                    for part in (row, *row["encoder"]):
+                        print(
+                            f"  {part['kernels']} kernels, µs idle {part['idle']:.0f}, {part['microseconds']}",
+                            flush=True,
+                        )
     if options.output:
         report = {"arguments": sys.argv[1:], "processor": machine(options.device), "results": rows}
         options.output.write_text(json.dumps(report, indent=1) + "\n", encoding="utf-8")

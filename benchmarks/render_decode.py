@@ -98,6 +98,7 @@ def limits(report: dict[str, Any]) -> list[str]:
                 f"{100 * row['compute_share']:.0f} %",
                 f"{row['kernels']}",
                 f"{spent:.0f}",
+                f"{row['idle']:.0f}",
                 kinds,
             ]
         )
@@ -109,10 +110,9 @@ def limits(report: dict[str, Any]) -> list[str]:
     header = ["step of", "µs", "MiB it must move", "of the ceiling", "Gflop", "of the ceiling", "kernels"]
     return [
         "Ceilings measured in the same run: " + "; ".join(f"{kind}: {text}" for kind, text in ceilings.items()) + ".",
-        "A share says how much of the step's time the bare movement or computation would take at that ceiling. The",
-        "kernels' own time is that of a step that is not replayed.",
+        "A share says how much of the step's time the bare movement or computation would take at that ceiling.",
         "",
-        *table([*header, "µs in kernels", "spent on"], rows),
+        *table([*header, "µs in kernels", "between them", "spent on"], rows),
     ]
 
 
