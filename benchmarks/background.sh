@@ -4,6 +4,7 @@ export PYTHONPATH=src PYTHONUNBUFFERED=1 PYTHONWARNINGS=ignore OMP_NUM_THREADS=$
 PYTHON=${PYTHON:-python3}
 NAME=$(basename "$0" .sh)
 PLACE=runs/$NAME-run
+export TORCHINDUCTOR_CACHE_DIR=${TORCHINDUCTOR_CACHE_DIR:-$PWD/runs/compiled}
 
 tell() { echo "$(date +%T) $*" >>progress.txt; }
 
@@ -15,7 +16,11 @@ logged() { # name, command: its output goes to log.NAME.txt, and the end of it t
 
 start() {
     mkdir -p "$PLACE"
-    cp -r src benchmarks configs experiments pyproject.toml "$PLACE/"
+    for part in src benchmarks configs experiments results pyproject.toml; do
+        [ ! -e $part ] || cp -r $part "$PLACE/"
+    done
+    # What torch compiles takes minutes; with what an earlier run left (`tar czf compiled.tgz -C runs compiled`), seconds.
+    [ ! -e carry/compiled.tgz ] || tar xzf carry/compiled.tgz -C runs
     ln -sfn "$PWD/carry" "$PLACE/carry"
     cd "$PLACE" || exit 1
     setsid bash "benchmarks/$NAME.sh" go >/dev/null 2>&1 </dev/null &
