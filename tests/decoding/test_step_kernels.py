@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -25,16 +26,23 @@ from termweave.decoding.automaton import Demands, Requirement, WordJoins
 from termweave.decoding.beam import SearchOptions, beam_search
 from termweave.decoding.recorded import FixedSteps
 from termweave.decoding.tables import compile_automaton
+from termweave.model.attention import Visible
+from termweave.model.transformer import DecoderMemory
 
 JOINS_OF_TOKENS = WordJoins(*np.zeros((2, 40), dtype=np.bool_))  # every token is a word
 FORBIDDEN = st.lists(PHRASE, max_size=1).map(tuple)
 DEMANDS = st.builds(Demands, REQUIRED, FORBIDDEN, st.booleans())
 
 
+def seen_by_kernels(memory: DecoderMemory) -> DecoderMemory:
+    return replace(memory, visible=Visible.of(memory.visible.mask == 0, memory.visible.mask.dtype))
+
+
 def search_both_ways(model, memory, limits, marks, options, automaton=None) -> None:
     expected = beam_search(model, memory, limits, marks, options, automaton)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(accelerators, "WITH_KERNELS", ("cpu",))
+        memory = seen_by_kernels(memory)
         found = beam_search(model, memory, limits, marks, options, automaton, FixedSteps(model, marks, options))
     for own, others in zip(found, expected, strict=True):
         assert_same(own, others)
@@ -78,6 +86,7 @@ def test_with_one_product_for_the_vocabulary_and_for_copying(make_model, dimensi
         patch.setattr(accelerators, "WITH_KERNELS", ("cpu",))
         model.use_precision("float32")
         assert model.vocabulary_product.weight.shape[0] == len(model.embedding) + 2 * dimension
+        given = (seen_by_kernels(memory), *given[1:])
         found = beam_search(model, *given, FixedSteps(model, MARKS, options))
     for own, others in zip(found, expected, strict=True):
         assert_same(own, others)

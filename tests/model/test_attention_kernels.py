@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import os
 
 import pytest
@@ -17,7 +18,7 @@ from termweave import accelerators
 from termweave.decoding.beam import Marks, SearchOptions, beam_search
 from termweave.decoding.recorded import FixedSteps
 from termweave.model import attention_kernels
-from termweave.model.attention import KeysValues, MultiHeadAttention, attend, attend_few
+from termweave.model.attention import KeysValues, MultiHeadAttention, Visible, attend, attend_few
 from termweave.model.cache import FixedCache, SelfAttentionCache
 
 DEVICE = torch.device("cuda" if torch.cuda.is_available() else "cpu")
@@ -32,6 +33,18 @@ def kernels(monkeypatch):
     monkeypatch.setattr(accelerators, "WITH_KERNELS", (DEVICE.type,))
 
 
+def with_kernels(test):
+    """What the fixture does, for every example of hypothesis."""
+
+    @functools.wraps(test)
+    def run(**given):
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(accelerators, "WITH_KERNELS", (DEVICE.type,))
+            test(**given)
+
+    return run
+
+
 def projected(batch: int, hypotheses: int, width: int, kind: torch.dtype) -> tuple[torch.Tensor, KeysValues]:
     """Queries, keys and values as attention makes them: views of one tensor, with strides of their own."""
     split = MultiHeadAttention(HEADS * width, HEADS).split
@@ -41,6 +54,7 @@ def projected(batch: int, hypotheses: int, width: int, kind: torch.dtype) -> tup
 
 @settings(max_examples=40, deadline=None)
 @given(st.integers(1, 3), st.integers(1, 16), st.integers(1, 70), WIDTHS, TYPES, st.booleans(), st.integers(0, 99))
+@with_kernels
 def test_attention_to_the_source_is_that_of_torch(batch, hypotheses, count, width, kind, whole, seed):
     torch.manual_seed(seed)
     queries, _ = projected(batch, hypotheses, width, kind)
@@ -49,9 +63,11 @@ def test_attention_to_the_source_is_that_of_torch(batch, hypotheses, count, widt
         memory = KeysValues(memory.keys.contiguous(), memory.values.contiguous())
     hidden = torch.rand(batch, 1, 1, count, device=DEVICE) < 0.4
     hidden[torch.arange(batch), :, :, torch.randint(count, (batch,))] = False
-    mask = torch.zeros_like(hidden, dtype=kind).masked_fill(hidden, float("-inf"))
-    found = attention_kernels.attend_memory(queries, memory, mask)
-    exact = attend(queries.float(), KeysValues(memory.keys.float(), memory.values.float()), mask.float())
+    visible = Visible.of(~hidden, kind)
+    memory.keys[hidden[:, 0, 0][:, None, :].expand(-1, HEADS, -1)] = float("nan")  # what is hidden is not read
+    found = attend_few(queries, memory, visible)
+    keys = memory.keys.float().nan_to_num()
+    exact = attend(queries.float(), KeysValues(keys, memory.values.float()), visible.mask.float())
     assert found.dtype == kind and found.is_contiguous()
     torch.testing.assert_close(found.float(), exact, **CLOSE[kind])
 
@@ -105,9 +121,9 @@ def test_sums_are_normalised_as_by_torch(dimension, kind):
 def test_what_does_not_suit_is_left_to_torch(kernels, hypotheses, width):
     torch.manual_seed(0)
     queries, own = projected(2, hypotheses, width, torch.float32)
-    mask = torch.zeros(2, 1, 1, hypotheses, device=DEVICE)
-    torch.testing.assert_close(attend_few(queries, own, mask), attend(queries, own, mask))
-    cache = FixedCache(1, 2, hypotheses, HEADS, width, like=mask, steps=3)
+    visible = Visible.of(torch.ones(2, 1, 1, hypotheses, dtype=torch.bool, device=DEVICE), torch.float32)
+    torch.testing.assert_close(attend_few(queries, own, visible), attend(queries, own, visible.mask))
+    cache = FixedCache(1, 2, hypotheses, HEADS, width, like=visible.mask, steps=3)
     cache.begin_step(hypotheses)
     expected = own.values.transpose(1, 2).flatten(2)  # at the first step a hypothesis sees but itself
     torch.testing.assert_close(cache.attend(0, queries, own), expected)
@@ -122,11 +138,13 @@ def test_a_search_with_kernels_finds_what_plain_steps_find(make_model, norm, bea
     marks, options = Marks(2, 3, (0, 2)), SearchOptions(beam)
     source = torch.randint(4, 40, (4, 9), device=DEVICE)
     source[1, 5:] = source[3, 2:] = model.padding
-    memory = model.decoder_memory(model.encode(source))
     limits = torch.tensor([12, 7, 20, 3], device=DEVICE)
-    expected = beam_search(model, memory, limits, marks, options)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(accelerators, "WITH_KERNELS", ())
+        expected = beam_search(model, model.decoder_memory(model.encode(source)), limits, marks, options)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(accelerators, "WITH_KERNELS", (DEVICE.type,))
+        memory = model.decoder_memory(model.encode(source))
         found = beam_search(model, memory, limits, marks, options, steps=FixedSteps(model, marks, options))
     for own, others in zip(found, expected, strict=True):
         assert [each.tokens for each in own] == [each.tokens for each in others]

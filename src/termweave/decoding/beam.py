@@ -227,7 +227,7 @@ def _start(
     automaton: Automaton | None,
     steps: Steps,
 ) -> BeamState:
-    batch, beam, device = len(limits), options.beam, memory.mask.device
+    batch, beam, device = len(limits), options.beam, memory.visible.mask.device
     cache = steps.start_cache(batch, beam)
     # All hypotheses begin alike: the first step has but one, or where sizes are fixed, one that is possible.
     first = beam if isinstance(cache, FixedCache) else 1

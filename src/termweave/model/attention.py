@@ -6,6 +6,7 @@ once; that is why projecting and attending are separate methods here.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import NamedTuple
 
 import torch
@@ -29,14 +30,42 @@ def attend(queries: Tensor, memory: KeysValues, mask: Tensor | None = None, caus
     return attended.transpose(1, 2).flatten(2)
 
 
-def attend_few(queries: Tensor, memory: KeysValues, mask: Tensor) -> Tensor:
-    """The same for the hypotheses of a decoding step; mask (batch, 1, 1, keys): 0 is visible, −inf is hidden."""
-    if has_kernels(queries.device):
+@dataclass(frozen=True)
+class Visible:
+    """Which keys of a memory the steps of a search can see. Made once, as what they need, not anew in every layer."""
+
+    mask: Tensor  # (batch, 1, 1, keys): 0 is visible, −inf is hidden
+    places: Tensor | None  # (batch, 1 + keys), for kernels: how many are visible, and their places
+
+    @staticmethod
+    def of(seen: Tensor, kind: torch.dtype) -> Visible:
+        """seen: (batch, 1, 1, keys), booleans."""
+        mask = torch.zeros_like(seen, dtype=kind).masked_fill(~seen, float("-inf"))
+        return Visible(mask, _places(seen[:, 0, 0]) if has_kernels(seen.device) else None)
+
+    def select(self, rows: Tensor) -> Visible:
+        return Visible(self.mask[rows], None if self.places is None else self.places[rows])
+
+
+def _places(seen: Tensor) -> Tensor:
+    """(batch, keys) booleans → `Visible.places`."""
+    batch, keys = seen.shape
+    counted = seen.cumsum(dim=1)
+    to = torch.where(seen, counted, keys + 1)  # behind the number; what is hidden goes behind the last, and is cut off
+    places = torch.arange(keys, device=seen.device).expand(batch, -1)
+    found = counted.new_zeros(batch, keys + 2).scatter_(1, to, places)
+    found[:, 0] = counted[:, -1]
+    return found[:, :-1].int()
+
+
+def attend_few(queries: Tensor, memory: KeysValues, visible: Visible) -> Tensor:
+    """The same for the hypotheses of a decoding step."""
+    if visible.places is not None:
         from termweave.model import attention_kernels
 
         if attention_kernels.can_attend(*queries.shape[2:]):
-            return attention_kernels.attend_memory(queries, memory, mask)
-    return attend(queries, memory, mask)
+            return attention_kernels.attend_memory(queries, memory, visible.places)
+    return attend(queries, memory, visible.mask)
 
 
 def mean_weights(queries: Tensor, keys: Tensor, mask: Tensor) -> Tensor:

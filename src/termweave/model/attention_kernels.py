@@ -46,13 +46,13 @@ def _join(highest, total, summed, top):
     return tl.sum(total * share, axis=1), tl.sum(summed * share[:, :, None], axis=1)
 
 
-@triton.jit(do_not_specialize=("count",))
+@triton.jit(do_not_specialize=("place_row",))
 def _attend_memory(
-    queries, keys, values, mask, attended,
-    query_row, query_head, query_step, key_row, key_head, key_step, mask_row, count, heads, hypotheses, scale,
+    queries, keys, values, visible, attended,
+    query_row, query_head, query_step, key_row, key_head, key_step, place_row, heads, hypotheses, scale,
     lanes: tl.constexpr, block: tl.constexpr, width: tl.constexpr,
 ):  # fmt: skip
-    """All hypotheses of a sentence look at the same keys; mask: 0 is visible, −inf is hidden."""
+    """All hypotheses of a sentence look at the same keys; visible: see `Visible.places`. Hidden keys are not read."""
     row, head = (tl.program_id(0) // heads).to(tl.int64), tl.program_id(0) % heads
     hypothesis, at = tl.arange(0, lanes), tl.arange(0, width)
     real = (hypothesis < hypotheses)[:, None]
@@ -60,17 +60,19 @@ def _attend_memory(
     place = queries + row * query_row + head * query_head + wide * query_step + at[None, None, :]
     query = tl.load(place, mask=wide < hypotheses, other=0.0).to(tl.float32) * scale
     start = row * key_row + head * key_head
+    visible += row * place_row
+    count = tl.load(visible)
     highest = tl.full([lanes, block], LOWEST, tl.float32)
     total = tl.zeros([lanes, block], tl.float32)
     summed = tl.zeros([lanes, block, width], tl.float32)
     for first in range(0, count, block):
-        step = first + tl.arange(0, block)
-        inside = step < count
-        visible = tl.load(mask + row * mask_row + step, mask=inside, other=float("-inf")).to(tl.float32) == 0
+        number = first + tl.arange(0, block)
+        inside = number < count
+        step = tl.load(visible + 1 + number, mask=inside, other=0)
         places = start + step[None, :, None] * key_step + at[None, None, :]
         key = tl.load(keys + places, mask=inside[None, :, None], other=0.0).to(tl.float32)
         value = tl.load(values + places, mask=inside[None, :, None], other=0.0).to(tl.float32)
-        highest, total, summed = _look(query, key, value, visible[None, :], highest, total, summed)
+        highest, total, summed = _look(query, key, value, inside[None, :], highest, total, summed)
     whole, result = _join(highest, total, summed, tl.max(highest, axis=1))
     to = attended + ((row * hypotheses + hypothesis) * heads + head)[:, None] * width + at[None, :]
     tl.store(to, result / whole[:, None], mask=real)
@@ -148,16 +150,16 @@ def can_attend(hypotheses: int, width: int) -> bool:
     return hypotheses <= MOST_HYPOTHESES and width.bit_count() == 1
 
 
-def attend_memory(queries: Tensor, memory: KeysValues, mask: Tensor) -> Tensor:
-    """queries (batch, heads, hypotheses, width), mask (batch, 1, 1, keys) of 0 and −inf → (batch, hypotheses, d)."""
+def attend_memory(queries: Tensor, memory: KeysValues, places: Tensor) -> Tensor:
+    """queries (batch, heads, hypotheses, width), places as in `Visible` → (batch, hypotheses, d)."""
     batch, heads, hypotheses, width = queries.shape
-    queries, keys, values, mask = (_in_rows(tensor) for tensor in (queries, *memory, mask))
+    queries, keys, values, places = (_in_rows(tensor) for tensor in (queries, *memory, places))
     if keys.stride() != values.stride():
         keys, values = keys.contiguous(), values.contiguous()
     attended = queries.new_empty(batch, hypotheses, heads * width)
     _attend_memory[(batch * heads,)](
-        queries, keys, values, mask, attended,
-        *queries.stride()[:3], *keys.stride()[:3], mask.stride(0), keys.shape[2], heads, hypotheses, width**-0.5,
+        queries, keys, values, places, attended,
+        *queries.stride()[:3], *keys.stride()[:3], places.stride(0), heads, hypotheses, width**-0.5,
         **_shape(hypotheses, width),
     )  # fmt: skip
     return attended

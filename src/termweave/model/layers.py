@@ -12,7 +12,7 @@ from torch import Tensor, nn
 
 from termweave.accelerators import has_kernels
 from termweave.config import ModelConfig
-from termweave.model.attention import KeysValues, MultiHeadAttention, attend_few
+from termweave.model.attention import KeysValues, MultiHeadAttention, Visible, attend_few
 from termweave.model.cache import SelfAttentionCache
 from termweave.model.products import Linear
 from termweave.model.vectors import with_constraints
@@ -139,7 +139,7 @@ class DecoderLayer(nn.Module):
         layer: int,
         cache: SelfAttentionCache,
         memory: KeysValues,
-        mask: Tensor,
+        visible: Visible,
         following: nn.Module,
     ) -> Stream:
         """One position of every hypothesis; following: the norm behind this layer, as in `Residual.pass_on`.
@@ -148,7 +148,7 @@ class DecoderLayer(nn.Module):
         values need a copy per hypothesis.
         """
         stream, queries = self._step_back(stream, layer, cache)
-        return self._step_over(stream, queries, memory, mask, following)
+        return self._step_over(stream, queries, memory, visible, following)
 
     def _step_back(self, stream: Stream, layer: int, cache: SelfAttentionCache) -> tuple[Stream, Tensor]:
         """`_look_back` for one position of every hypothesis."""
@@ -158,9 +158,9 @@ class DecoderLayer(nn.Module):
         return stream, self.cross_attention.queries(stream.seen)
 
     def _step_over(
-        self, stream: Stream, queries: Tensor, memory: KeysValues, mask: Tensor, following: nn.Module
+        self, stream: Stream, queries: Tensor, memory: KeysValues, visible: Visible, following: nn.Module
     ) -> Stream:
         """`_look_over` for one position of every hypothesis."""
-        attended = self.cross_attention.output(attend_few(queries, memory, mask))
+        attended = self.cross_attention.output(attend_few(queries, memory, visible))
         stream = self.cross_attention_residual.pass_on(stream.states, attended, self.feed_forward_residual.norm)
         return self.feed_forward_residual.pass_on(stream.states, self.feed_forward(stream.seen), following)

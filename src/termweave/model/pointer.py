@@ -16,7 +16,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from termweave.config import ModelConfig
-from termweave.model.attention import KeysValues, mean_weights
+from termweave.model.attention import KeysValues, Visible, mean_weights
 from termweave.model.cache import SelfAttentionCache
 from termweave.model.coverage import Progress
 from termweave.model.layers import DecoderLayer, Stream
@@ -38,12 +38,12 @@ class PointingLayer(DecoderLayer):
         layer: int,
         cache: SelfAttentionCache,
         memory: KeysValues,
-        mask: Tensor,
+        visible: Visible,
         following: nn.Module,
     ) -> Stream:
         stream, queries = self._step_back(stream, layer, cache)
-        looks = mean_weights(queries, memory.keys, mask)
-        stream = self._step_over(stream, queries, memory, mask, following)
+        looks = mean_weights(queries, memory.keys, visible.mask)
+        stream = self._step_over(stream, queries, memory, visible, following)
         return Stream(stream.states, torch.cat([stream.seen, looks], dim=-1))
 
 

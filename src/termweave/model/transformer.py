@@ -15,7 +15,7 @@ from termweave.accelerators import has_kernels
 from termweave.config import ModelConfig
 from termweave.data.batches import ConstraintTensors
 from termweave.model.alignment import Alignment
-from termweave.model.attention import KeysValues, MultiHeadAttention
+from termweave.model.attention import KeysValues, MultiHeadAttention, Visible
 from termweave.model.cache import FixedCache, SelfAttentionCache
 from termweave.model.coverage import Progress
 from termweave.model.layers import DecoderLayer, EncoderLayer, Stream, sinusoidal_positions
@@ -51,7 +51,7 @@ class DecoderMemory:
     """All a decoding step needs of the source sentences; nothing in it is repeated per hypothesis."""
 
     layers: tuple[KeysValues, ...]  # per decoder layer (batch, heads, constraint slots + length, d / heads)
-    mask: Tensor  # (batch, 1, 1, constraint slots + length): 0 is visible, −inf is hidden
+    visible: Visible  # of the keys of every layer
     output: OutputMemory | None
     alignment: Tensor | None = None  # (batch, heads, length, d / heads) keys of the alignment module, if there is one
 
@@ -59,7 +59,8 @@ class DecoderMemory:
         """The memory of some sentences of the batch."""
         layers = tuple(KeysValues(memory.keys[rows], memory.values[rows]) for memory in self.layers)
         output = self.output.select(rows) if self.output else None
-        return DecoderMemory(layers, self.mask[rows], output, None if self.alignment is None else self.alignment[rows])
+        alignment = None if self.alignment is None else self.alignment[rows]
+        return DecoderMemory(layers, self.visible.select(rows), output, alignment)
 
 
 Layer = TypeVar("Layer", bound=nn.Module)
@@ -231,10 +232,9 @@ class Transformer(nn.Module):
     def decoder_memory(self, encoded: Encoded) -> DecoderMemory:
         pairs = zip(self.decoder, encoded.extra, strict=True)
         layers = tuple(layer.memory(encoded.states, keys_values) for layer, keys_values in pairs)
-        # Made here, once: attention would turn booleans into numbers in every layer of every step.
-        mask = torch.zeros_like(encoded.mask, dtype=encoded.states.dtype).masked_fill(~encoded.mask, float("-inf"))
+        visible = Visible.of(encoded.mask, encoded.states.dtype)
         alignment = None if self.alignment is None else self.alignment.keys(encoded.states)
-        return DecoderMemory(layers, mask, encoded.output, alignment)
+        return DecoderMemory(layers, visible, encoded.output, alignment)
 
     def start_cache(self, batch: int, beam: int) -> SelfAttentionCache:
         return SelfAttentionCache(len(self.decoder), batch, beam, *self._head_shape(), like=self.embedding)
@@ -258,7 +258,9 @@ class Transformer(nn.Module):
         """The same, and what the token that follows each hypothesis translates, (batch, beam, source)."""
         assert self.alignment is not None and memory.alignment is not None
         streams = list(self._streams(tokens, cache, memory))
-        mask = memory.mask[..., -memory.alignment.shape[2] :]  # without the constraints, which stand before the source
+        mask = memory.visible.mask[
+            ..., -memory.alignment.shape[2] :
+        ]  # without the constraints, which stand before the source
         alignment: Tensor = self.alignment(streams[self.config.alignment_layer - 1].seen, memory.alignment, mask)
         return self._complete(self._hidden(streams[-1].seen), streams[-1].seen, tokens), alignment
 
@@ -269,7 +271,7 @@ class Transformer(nn.Module):
         layers = list(self.decoder)
         stream = Stream(states, layers[0].self_attention_residual.enter(states))
         for index, (layer, norm) in enumerate(zip(layers, self._norms_behind(), strict=True)):
-            stream = layer.step(stream, index, cache, memory.layers[index], memory.mask, norm)
+            stream = layer.step(stream, index, cache, memory.layers[index], memory.visible, norm)
             yield stream
         cache.end_step()
 
