@@ -1,13 +1,13 @@
 #!/usr/bin/env bash
-# experiments/de-en.toml on one GPU in three sittings of under half an hour, in the background, so that each may be
+# experiments/de-en.toml on one GPU, in two parts and as many sittings as it takes, in the background, so that each may be
 # watched in short visits:
 #
 #     PART=base bash benchmarks/sitting.sh start   # works in a copy of the project, runs/sitting-run
 #     bash benchmarks/sitting.sh watch 500         # shows what is new, at most so many seconds, until it is over
 #
-# PART: base (stage 1 and what docs/results/first-run.md reports), large (the baselines of eight layers) or rest (the
-# ablation and code-switched models). The next model is compiled while the one before is at its last third; translating
-# goes on beside. With OUT=folder, `watch` leaves records and translations there as an archive: unpack it in the project.
+# PART: base (all that begins with a stage 1 of six layers; first of all what docs/results/first-run.md reports) or large
+# (the baselines of eight layers). The next model is compiled while the one before is at its last third; translating goes
+# on beside. With OUT=folder, `watch` leaves records and translations there as an archive: unpack it in the project.
 # What an earlier sitting has made is taken up: results/ as it is, models from an archive in parts, carry/work-*/*, made
 # by `tar c results/*/{records,work}/train.NAME.* | split -b 58M`; compiled code from carry/compiled.tgz.
 # While the file `hold` exists in the copy, nothing is trained: measure other things alone, then delete it.
@@ -78,13 +78,17 @@ whole_run() {
 base() {
     (
         trained vanilla-base
-        step sets 'set.*.all' 'set.*.hard'
+        step sets 'set.*'
         score vanilla-base 'score.vanilla-base.*'
         score copy 'score.copy.*.[nah]*' 'score.copy+vdba.*.[nah]*' 'calibrate.copy*'
         score paper 'score.paper.*.[nah]*' 'score.paper+vdba.*.[nah]*' 'calibrate.paper*'
         score released 'score.released*'
+        score paper-attention 'score.attention-only*'
+        score paper-output 'score.output-only*'
+        score copy-switched 'score.copy*.switched'
+        score paper-switched 'score.paper*.switched'
     ) &
-    train vanilla-base copy paper released
+    train vanilla-base copy paper released paper-attention paper-output copy-switched paper-switched
 }
 
 large() {
@@ -93,20 +97,9 @@ large() {
         score vanilla 'score.vanilla.*' 'score.vanilla+vdba.*' 'calibrate.vanilla*'
         score replace 'score.replace.*.[nah]*'
         score aligned 'score.cdalign.*'
-    ) &
-    train vanilla replace aligned
-}
-
-rest() {
-    (
-        step sets 'set.*'
-        score paper-attention 'score.attention-only*'
-        score paper-output 'score.output-only*'
-        score copy-switched 'score.copy*.switched'
-        score paper-switched 'score.paper*.switched'
         score replace-switched 'score.replace.*.switched'
     ) &
-    train paper-attention paper-output copy-switched paper-switched replace-switched
+    train vanilla replace aligned replace-switched
 }
 
 results() {
