@@ -82,12 +82,14 @@ def our_systems(options: argparse.Namespace, precision: str, with_constraints: b
     if not with_constraints or not options.constraints:
         return found
     given: dict[str, object] = {"constraints": options.constraints}
-    told = f"termweave `copy`, {precision}, {options.constraints} constraints"
+    number, copy = f"{options.constraints} constraints", f"termweave `copy`, {precision}"
+    told = [*ours, "--model", "copy", "--search", "beam"]
     return [
         *found,
-        System(f"termweave, {precision}, {options.constraints} constraints", ours, False, given),
-        System(f"{told}, not guaranteed", [*ours, "--model", "copy", "--search", "beam"], False, given),
-        System(told, [*ours, "--model", "copy"], False, given),
+        System(f"termweave, {precision}, {number}", ours, False, given),
+        System(f"{copy}, {number}, not guaranteed", told, False, given),
+        System(f"{copy}, 0 to {number}, not guaranteed", told, False, {**given, "up_to": True}),
+        System(f"{copy}, {number}", [*ours, "--model", "copy"], False, given),
     ]
 
 

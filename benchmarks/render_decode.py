@@ -28,6 +28,7 @@ GPU_BARS = tuple(
         (f"termweave, {precision}", f"transformers, {precision}", 6.0),
         (f"termweave, {precision}, 3 constraints", f"termweave, {precision}", 0.85),
         (f"termweave `copy`, {precision}, 3 constraints, not guaranteed", f"termweave, {precision}", 0.93),
+        (f"termweave `copy`, {precision}, 0 to 3 constraints, not guaranteed", f"termweave, {precision}", 0.93),
     )
 )
 GPU_BAR_BATCH = 128

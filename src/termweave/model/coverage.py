@@ -59,12 +59,9 @@ class Slots:
     @staticmethod
     def of(tokens: Tensor, number: Tensor) -> Slots:
         """number: which constraint a slot belongs to, as in `ConstraintSide`."""
-        slot = torch.arange(number.shape[1], device=number.device).expand(number.shape)
-        changes = F.pad(number[:, 1:] != number[:, :-1], (1, 0), value=True)
-        first = torch.where(changes, slot, 0).cummax(dim=1).values
-        ends = F.pad(changes[:, 1:], (0, 1), value=True)
-        last = torch.where(ends, slot, slot.shape[1]).flip(1).cummin(dim=1).values.flip(1)
-        return Slots(tokens, first, last)
+        slot = torch.arange(number.shape[1], device=number.device)
+        same = number.unsqueeze(2) == number.unsqueeze(1)
+        return Slots(tokens, torch.where(same, slot, len(slot)).amin(dim=2), torch.where(same, slot, 0).amax(dim=2))
 
     def select(self, rows: Tensor) -> Slots:
         return Slots(self.tokens[rows], self.first[rows], self.last[rows])

@@ -135,11 +135,10 @@ class BatchedAdapters(nn.Module):
     def forward(self, vectors: Tensor) -> Tensor:
         hidden = torch.baddbmm(self.inner_bias, vectors, self.inner).relu_()
         by_layer = hidden.view(*hidden.shape[:2], self.outer.shape[1], -1).transpose(1, 2)  # (2, layers, tokens, d)
-        sides = [
-            torch.baddbmm(bias, own, weight)
-            for bias, own, weight in zip(self.outer_bias, by_layer, self.outer, strict=True)
-        ]
-        return torch.stack(sides, dim=1)
+        adapted = torch.empty_like(by_layer.transpose(0, 1), memory_format=torch.contiguous_format)
+        for side in range(2):
+            torch.baddbmm(self.outer_bias[side], by_layer[side], self.outer[side], out=adapted[:, side])
+        return adapted
 
 
 class ConstraintMemory(nn.Module):
