@@ -3,12 +3,14 @@
     python benchmarks/ready.py quality --text carry/ready --glossary carry/ready/software.en-de.tsv
     python benchmarks/ready.py terms   --text carry/ready --glossary carry/ready/software.en-de.tsv
     python benchmarks/ready.py speed   --text carry/ready --glossary carry/ready/software.en-de.tsv
+    python benchmarks/ready.py shape   --text carry/ready --sentences 500 --model MODEL --name deep
     python benchmarks/ready.py card
 
 `quality`: BLEU and chrF without a glossary, for every domain and direction. `terms`: held-out sentences with the
 terms of the glossary whose translation stands in the reference, told to the model (beam search), and guaranteed; and
 all terms that are found in them, guaranteed, whatever the reference says. `speed`: sentences a second without and with
-the whole glossary in turns, the time from the start of the program to the first translation, memory.
+the whole glossary in turns, the time from the start of the program to the first translation, memory. `shape`: the
+quality of a model after stage 1 alone, to choose depth and width by.
 """
 
 from __future__ import annotations
@@ -24,18 +26,20 @@ import time
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from statistics import median
+from statistics import mean, median
 
 import torch
 
 from decode import processor
 from render_ready import render
 from termweave import Constraint, Glossary, Terminology, Translator, storage
+from termweave.config import to_tree
 from termweave.constraints.glossary_files import read_glossary
 from termweave.data.readers import read_lines
 from termweave.decoding.translator import Translation
 from termweave.evaluation.bleu import corpus_bleu, corpus_chrf
 from termweave.evaluation.csr import constraints_met, success_rate
+from termweave.model.transformer import Transformer
 
 RESULTS = Path("docs/results/ready")
 DOMAINS = {"debates": "dev.europarl", "software": "dev.software", "news": "test.newstest2014"}
@@ -76,6 +80,21 @@ def measure_quality(translator: Translator, options: argparse.Namespace) -> list
         )
         print(f"{direction} {domain}: BLEU {bleu.value:.1f} chrF {chrf.value:.1f} ({seconds:.0f} s)", flush=True)
     return rows
+
+
+def measure_shape(translator: Translator, options: argparse.Namespace) -> dict[str, object]:
+    """What it would weigh with its constraint modules, and its BLEU."""
+    config = replace(translator.model.config, attention=True, output=True)
+    with torch.device("meta"):
+        whole = Transformer(config, len(translator.model.embedding), translator.model.padding)
+    rows = measure_quality(translator, options)
+    return {
+        "name": options.name,
+        "shape": to_tree(config),
+        "parameters": sum(parameter.numel() for parameter in whole.parameters()),
+        "rows": rows,
+        "mean_bleu": mean(float(str(row["bleu"])) for row in rows),
+    }
 
 
 def texts(translations: Sequence[Translation]) -> list[str]:
@@ -188,7 +207,7 @@ def first_translation(model: str | None, direction: str, sentence: str) -> list[
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("what", choices=["quality", "terms", "speed", "card"])
+    parser.add_argument("what", choices=["quality", "terms", "speed", "shape", "card"])
     parser.add_argument("--model", help="a model folder; default: the ready model")
     parser.add_argument("--text", type=Path, default=Path("carry/ready"), help="folder of the test sets")
     parser.add_argument("--glossary", type=Path, default=Path("carry/ready/software.en-de.tsv"))
@@ -198,6 +217,7 @@ def main() -> None:
     parser.add_argument("--batch-tokens", type=int, default=4096)
     parser.add_argument("--threads", type=int, default=os.cpu_count() or 1)
     parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--name", default="shape", help="of a shape")
     parser.add_argument("--results", type=Path, default=RESULTS)
     options = parser.parse_args()
     if options.what == "card":
@@ -207,6 +227,9 @@ def main() -> None:
         storage.write_json(options.results / "speed.json", measure_speed(options))
         return
     translator = Translator.load(options.model, options.device, options.precision)
+    if options.what == "shape":
+        storage.write_json(options.results / f"shape.{options.name}.json", measure_shape(translator, options))
+        return
     measure = measure_quality if options.what == "quality" else measure_terms
     record = {"rows": measure(translator, options), "precision": options.precision, "arguments": sys.argv[1:]}
     storage.write_json(options.results / f"{options.what}.json", record)

@@ -16,6 +16,24 @@ if [ -f carry/ready/tokenizer.model ]; then # from any earlier `termweave prepar
     OPTIONS="$OPTIONS --set subwords.model=carry/ready/tokenizer.model"
 fi
 
+SHAPE_STEPS=${SHAPE_STEPS:-1500}
+# To choose depth and width by: about as large as the recipe's own, which is the first.
+SHAPES=(
+    "chosen"
+    "wide model.dimension=512 model.heads=8 model.feed_forward=2048 model.encoder_layers=3 model.decoder_layers=1"
+    "deep model.dimension=320 model.heads=5 model.feed_forward=1280 model.encoder_layers=10 model.decoder_layers=4"
+    "even model.encoder_layers=5 model.decoder_layers=4"
+)
+
+shape() { # name, settings
+    local name=$1 settings=(--set training.stage1.steps=$SHAPE_STEPS --set "training.folder=runs/ready/$1")
+    for setting in "${@:2}"; do settings+=(--set "$setting"); done
+    logged "shape.$name" $PYTHON -m termweave train $CONFIG --stage 1 $OPTIONS "${settings[@]}"
+    logged "shape.$name.quality" $PYTHON benchmarks/ready.py shape --model "runs/ready/$name/stage1/final" \
+        --name "$name" --text carry/ready --sentences 500 --batch-tokens 16384
+    tell "shape $name: $(grep -c BLEU "log.shape.$name.quality.txt") sets"
+}
+
 whole_run() {
     tell start
     logged encode $PYTHON -m termweave prepare $CONFIG --until encode --set data.workers=$WORKERS $OPTIONS
@@ -34,6 +52,7 @@ whole_run() {
     cat log.quality.txt >>progress.txt
     logged terms $PYTHON benchmarks/ready.py terms $MEASURED
     cat log.terms.txt >>progress.txt
+    for own in "${SHAPES[@]}"; do shape $own; done
 }
 
 results() {

@@ -51,6 +51,7 @@ def render(results: Path, page: Path) -> None:
     parts = [about(ready_model()), *quality(storage.read_json(results / "quality.json"))]
     parts += terms(storage.read_json(results / "terms.json"))
     parts += speed(storage.read_json(results / "speed.json"))
+    parts += shapes([storage.read_json(path) for path in sorted(results.glob("shape.*.json"))])
     training = load_config(CONFIG).training
     steps = {"first": training.stage1.steps, "second": training.stage2.steps, "tokens": training.batch_tokens}
     storage.write_text(page, "\n".join([*parts, RECIPE.format(**steps), LIMITS]).rstrip() + "\n")
@@ -80,6 +81,31 @@ def quality(report: dict[str, Any]) -> list[str]:
         f"Beam 4, {report['precision']}, no glossary. Debates are `dev.europarl`, software `dev.software`, news",
         f"`newstest2014`. Signatures: {signatures}.",
         "",
+    ]
+
+
+def shapes(reports: list[dict[str, Any]]) -> list[str]:
+    """What depth and width were chosen by."""
+    if not reports:
+        return []
+    rows = []
+    for report in sorted(reports, key=lambda report: -report["mean_bleu"]):
+        own = report["shape"]
+        sizes = [str(own[name]) for name in ("dimension", "encoder_layers", "decoder_layers", "feed_forward")]
+        cells = [f"{row['bleu']:.1f}" for row in report["rows"]]
+        rows.append(
+            [report["name"], *sizes, f"{report['parameters'] / 2**20:.1f}", *cells, f"{report['mean_bleu']:.2f}"]
+        )
+    sets = [f"{row['direction']} {row['domain']}" for row in reports[0]["rows"]]
+    header = ["shape", "dimension", "encoder", "decoder", "feed-forward", "MiB at eight bits", *sets, "mean"]
+    sentences = reports[0]["rows"][0]["sentences"]
+    return [
+        "## Depth and width",
+        "",
+        "Shapes of about the same size after a short stage 1 of as many steps each: BLEU on the first",
+        f"{sentences:,} sentences of each set. The size is that with all constraint modules.",
+        "",
+        *table(header, rows),
     ]
 
 
