@@ -37,13 +37,19 @@ def model() -> Transformer:
 
 @torch.no_grad()
 def search(
-    model: Transformer, sources: list[int], demands: list[Demands] | None, beam: int, spare: int, aware: bool = False
+    model: Transformer,
+    sources: list[int],
+    demands: list[Demands] | None,
+    beam: int,
+    spare: int,
+    aware: bool = False,
+    enough: int = 0,
 ) -> list[list[Hypothesis]]:
     """Outputs may be `spare` tokens longer than the constraints are in all."""
     memory = model.decoder_memory(model.encode(torch.tensor(sources)[:, None] % VOCABULARY))
     automaton = compile_automaton(demands, JOINS) if demands is not None else None
     needed = automaton.total if automaton is not None else torch.zeros(len(sources), dtype=torch.long)
-    return beam_search(model, memory, needed + spare, MARKS, SearchOptions(beam, aware=aware), automaton)
+    return beam_search(model, memory, needed + spare, MARKS, SearchOptions(beam, aware=aware, enough=enough), automaton)
 
 
 def assert_same(found: list[Hypothesis], expected: list[Hypothesis]) -> None:
@@ -90,6 +96,21 @@ def test_without_constraints_it_is_beam_search(model, batch, beam, other):
     constrained = search(model, [*sources, 9], [*[Demands()] * batch, other], beam, 7)
     for index in sources:
         assert_same(constrained[index], plain[index])
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.lists(DEMANDS, min_size=2, max_size=6), st.integers(1, 5), st.integers(1, 6))
+def test_who_does_not_wait_for_more_gets_as_many_as_asked_for_and_all_met(model, demands, beam, enough):
+    """A sentence without constraints, and one whose list is as long as the beam, wait as ever."""
+    sources = list(range(len(demands) + 1))
+    demands = [*demands, Demands()]
+    patient = search(model, sources, demands, beam, 7, aware=True)
+    hasty = search(model, sources, demands, beam, 7, aware=True, enough=enough)
+    for own, found, expected in zip(demands, hasty, patient, strict=True):
+        assert len(found) >= min(enough, len(expected))
+        assert all(fulfilled(own, list(hypothesis.tokens)) for hypothesis in found)
+        if not own.required or enough >= beam:
+            assert_same(found, expected)
 
 
 @settings(max_examples=150, deadline=None)

@@ -55,7 +55,9 @@ def test_with_guaranteed_constraints(token_model, demands, beam, aware, spare): 
     memory = token_model.decoder_memory(token_model.encode(torch.arange(len(demands))[:, None] % VOCABULARY))
     automaton = compile_automaton(demands, JOINS, multiple=4)
     limits = automaton.total + spare
-    search_both_ways(token_model, memory, limits, TOKENS, SearchOptions(beam, aware=aware), automaton)
+    for enough in (0, 1):
+        options = SearchOptions(beam, aware=aware, enough=enough)
+        search_both_ways(token_model, memory, limits, TOKENS, options, automaton)
 
 
 @VARIANTS

@@ -204,3 +204,11 @@ def test_several_outputs_must_all_be_met(translator, told_outputs):
     result = translator.translate(["ein Haus"], [HOUSE], nbest=2)[0]
     assert result.text == "a house"
     assert asked and result.others[0].spans != (None,)
+
+
+def test_many_constraints_are_guaranteed_from_the_start(translator, told_outputs):
+    _, asked = told_outputs
+    three = [Constraint("Haus", "house"), Constraint("Fluss", "river"), Constraint("Mehl", "flour")]
+    results = translator.translate(["ein Haus am Fluss verkauft Mehl", "der Fluss"], [three, []])
+    assert asked == [(2, 4)]  # one search of both sentences, with the usual places
+    assert None not in results[0].spans

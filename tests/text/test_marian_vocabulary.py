@@ -153,3 +153,10 @@ def test_vocabularies_of_bytes_are_refused(tmp_path: Path):
     Subwords.train(ENGLISH, tmp_path / "bytes.model", size=320)
     with pytest.raises(ValueError, match="in bytes"):
         MarianVocabulary.build(MODELS[0], (tmp_path / "bytes.model").read_bytes(), TABLE, VOCABULARY.roles)
+
+
+def test_spellings_are_remembered_and_there_are_none_for_what_cannot_be_spelled() -> None:
+    spellings = VOCABULARY.target.spellings
+    assert spellings("the house")[0] == tuple(VOCABULARY.target.encode("the house"))
+    assert spellings("the house") is spellings("the house")
+    assert spellings("the ñandu") == ()

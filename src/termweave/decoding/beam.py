@@ -9,7 +9,7 @@ closed until everything is met; without one, or without constraints, this is pla
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import NamedTuple, Protocol
 
 import numpy as np
@@ -47,6 +47,9 @@ class SearchOptions:
     max_length: int = 256  # longest output, in subwords
     aware: bool = False  # with constraints: the model knows them, so that score comes before how much is met
     cut: bool = False  # at its limit an output is cut off, instead of being made to end
+    # Finished outputs that a sentence which must meet something waits for; 0: as many as the beam. Steps do not depend
+    # on it, so that those recorded for one number serve for all.
+    enough: int = field(default=0, compare=False)
 
 
 @dataclass(frozen=True)
@@ -81,6 +84,7 @@ class BeamState:
     finished_tokens: Tensor  # (batch, beam, longest + 2) likewise
     finished_scores: Tensor  # (batch, beam) normalised; −inf where there is none
     finished_logs: Tensor  # (batch, beam) log P
+    enough: Tensor  # (batch,) finished outputs the sentence waits for
     memory: DecoderMemory
     never: Tensor  # tokens that are never produced
     touched: Tensor  # (batch, n) the only tokens whose scores differ from the model's, as far as an automaton goes
@@ -251,12 +255,25 @@ def _start(
         finished_tokens=tokens.clone(),
         finished_scores=torch.full((batch, beam), IMPOSSIBLE, device=device),
         finished_logs=torch.full((batch, beam), IMPOSSIBLE, device=device),
+        enough=_enough(batch, options, automaton, device),
         memory=memory,
         never=never,
         touched=torch.cat([touched, memory.output.tokens], dim=1) if memory.output else touched,
         automaton=automaton,
         place=Place.start(batch, first, device) if automaton else None,
     )
+
+
+def _enough(batch: int, options: SearchOptions, automaton: Automaton | None, device: torch.device) -> Tensor:
+    """(batch,) How many finished outputs sentences wait for.
+
+    Where something must be met, hypotheses that have not met it stay ahead of those that have, and end late: the rest
+    of a full list would be outputs that babbled until they had.
+    """
+    full = torch.full((batch,), options.beam, device=device)
+    if automaton is None or not options.enough:
+        return full
+    return full.masked_fill(automaton.everything != 0, min(options.enough, options.beam))
 
 
 def extend(model: Transformer, state: BeamState) -> Scores:
@@ -362,11 +379,12 @@ def _keep_best(state: BeamState, candidates: Candidates, places: Place | None, m
 
 
 def _done(state: BeamState, options: SearchOptions) -> Tensor:
-    """(batch,) Is the finished list full, and would the best open hypothesis not get into it by ending now?"""
+    """(batch,) Is enough finished, and would the best open hypothesis not get among that by ending now?"""
     ending_now = state.scores.amax(dim=1) / (state.length + 1).float() ** options.length_penalty
-    full: Tensor = state.finished_scores[:, -1] >= ending_now
+    worst = state.finished_scores.gather(1, state.enough.unsqueeze(1) - 1).squeeze(1)
     at_limit = state.length >= state.limits if options.cut else state.length > state.limits
-    return full | at_limit
+    done: Tensor = (worst >= ending_now) | at_limit
+    return done
 
 
 def _emit(state: BeamState, marks: Marks, results: list[list[Hypothesis]]) -> None:
@@ -404,7 +422,7 @@ def _select(state: BeamState, rows: Tensor) -> None:
     state.guidance = state.guidance.select(rows) if state.guidance else None
     for name in ("sentences", "limits", "searching", "newest", "tokens", "scores", "touched"):
         setattr(state, name, getattr(state, name)[rows])
-    for name in ("finished_tokens", "finished_scores", "finished_logs"):
+    for name in ("finished_tokens", "finished_scores", "finished_logs", "enough"):
         setattr(state, name, getattr(state, name)[rows])
     state.sentences = state.sentences.masked_fill(~real, NOBODY)
     state.searching = state.searching & real

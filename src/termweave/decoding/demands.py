@@ -8,6 +8,7 @@ searched again by a rule that leaves nothing to guess: a phrase stands between s
 
 from __future__ import annotations
 
+import functools
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -20,6 +21,8 @@ from termweave.decoding.automaton import Demands, Phrase, Requirement, WordJoins
 from termweave.errors import ConstraintError
 from termweave.text.vocabulary import Vocabulary
 from termweave.text.words import Span, normalise
+
+_REMEMBERED = 100_000  # the terms of a glossary come again and again
 
 Place = tuple[int, int]  # the first word, and the one behind the last
 
@@ -51,7 +54,7 @@ def make_demands(wishes: Wishes, subwords: Vocabulary, strict: bool = False) -> 
     wanted = [_targets(constraint) for constraint in wishes.required]
     counted = [(targets, 1) for targets in wanted] if wishes.ordered else list(_counted(wanted).items())
     required = tuple(Requirement(_all_spellings(targets, subwords, strict), times) for targets, times in counted)
-    forbidden = [spelling for text in wishes.forbidden for spelling in _spellings(normalise(text), subwords, False)]
+    forbidden = [spelling for text in wishes.forbidden for spelling in subwords.target.spellings(normalise(text))]
     return Demands(required, tuple(dict.fromkeys(forbidden)), wishes.ordered, wishes.never)
 
 
@@ -69,6 +72,8 @@ def _counted(wanted: Sequence[tuple[str, ...]]) -> dict[tuple[str, ...], int]:
 
 def _related(different: Sequence[tuple[str, ...]]) -> list[list[tuple[str, ...]]]:
     """In groups: those that share a target, be it through others."""
+    if len({text for targets in different for text in targets}) == sum(map(len, different)):
+        return [[targets] for targets in different]
     groups: list[list[tuple[str, ...]]] = []
     for targets in different:
         near = [group for group in groups if any(not set(targets).isdisjoint(other) for other in group)]
@@ -77,26 +82,27 @@ def _related(different: Sequence[tuple[str, ...]]) -> list[list[tuple[str, ...]]
     return groups
 
 
+@functools.lru_cache(_REMEMBERED)
 def _targets(constraint: Constraint) -> tuple[str, ...]:
+    """All different ones, normalised."""
     return tuple(dict.fromkeys(normalise(text) for text in constraint.targets))
 
 
 def _all_spellings(targets: tuple[str, ...], subwords: Vocabulary, strict: bool) -> tuple[Phrase, ...]:
-    return tuple(dict.fromkeys(spelling for text in targets for spelling in _spellings(text, subwords, strict)))
+    """None for what the vocabulary cannot spell: no output can hold it. strict: only those behind a space."""
+    each = (subwords.target.spellings(text)[: 1 if strict else None] for text in targets)
+    return tuple(dict.fromkeys(spelling for own in each for spelling in own))
 
 
-def _spellings(text: str, subwords: Vocabulary, strict: bool) -> list[Phrase]:
-    """None for what the vocabulary cannot spell: no output can hold it."""
-    if subwords.target.closest(text) != text:
-        return []
-    spaced = tuple(subwords.target.encode(text))
-    attached = None if strict else subwords.target.encode_attached(text)
-    return [spaced, tuple(attached)] if attached else [spaced]
+@functools.lru_cache(_REMEMBERED)
+def _phrase(text: str, language: str) -> tuple[str, ...]:
+    """The words of a phrase; those of whole sentences would only push phrases out of the memory."""
+    return comparable(text, language)
 
 
 def spellable(constraint: Constraint, subwords: Vocabulary) -> list[str]:
     """Those of the targets that the vocabulary can spell, in order."""
-    return [text for text in _targets(constraint) if subwords.target.closest(text) == text]
+    return [text for text in _targets(constraint) if subwords.target.spellings(text)]
 
 
 def require_possible(wishes: Wishes, language: str, room: int, subwords: Vocabulary, where: str) -> None:
@@ -106,7 +112,7 @@ def require_possible(wishes: Wishes, language: str, room: int, subwords: Vocabul
             raise ConstraintError(f"{where}: a forbidden phrase needs a visible character, got {text!r}")
     forbidden = {text: comparable(text, language) for text in wishes.forbidden}
     for constraint in wishes.required:
-        words = [comparable(text, language) for text in constraint.targets]
+        words = [_phrase(text, language) for text in constraint.targets]
         if not all(words):
             raise ConstraintError(f"{where}: the target of {constraint} has no visible character")
         for text, phrase in forbidden.items():
@@ -123,7 +129,7 @@ def require_possible(wishes: Wishes, language: str, room: int, subwords: Vocabul
                 "give another target or an alternative, or leave it to the model (--search beam)"
             )
     needed = sum(
-        min(len(subwords.target.encode(text)) for text in spellable(constraint, subwords))
+        min(len(subwords.target.spellings(text)[0]) for text in spellable(constraint, subwords))
         for constraint in wishes.required
     )
     if needed > room:
@@ -136,12 +142,11 @@ def require_possible(wishes: Wishes, language: str, room: int, subwords: Vocabul
 def is_kept(text: str, wishes: Wishes, language: str) -> bool:
     """Does the text hold all that is required, as whole words, often enough and in order, and nothing forbidden?"""
     text = normalise(text)
-    words = comparable(text, language)
-    if any(count_occurrences(words, comparable(phrase, language)) for phrase in wishes.forbidden):
+    reading = _Reading.of(text, language)
+    if any(count_occurrences(reading.words, _phrase(phrase, language)) for phrase in wishes.forbidden):
         return False
     if wishes.ordered:
         return None not in locate(text, wishes.required, language, in_order=len(wishes.required))
-    reading = _Reading.of(text, language)
     wanted = [_targets(constraint) for constraint in wishes.required]
     return all(sum(reading.count(target) for target in targets) >= times for targets, times in _counted(wanted).items())
 
@@ -163,7 +168,9 @@ class _Reading:
 
     def places(self, target: str, start: int = 0) -> Iterator[tuple[int, int]]:
         """First word and the one behind the last, for every place from the word `start` on."""
-        phrase = comparable(target, self.language)
+        if target not in self.text:  # a quick look, for most targets of a glossary's entry are not
+            return
+        phrase = _phrase(target, self.language)
         for first in range(start, len(self.words) - len(phrase) + 1) if phrase else ():
             last = first + len(phrase)
             if self.words[first:last] == phrase and self.text[slice(*self.characters(first, last))] == target:

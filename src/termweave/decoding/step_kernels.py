@@ -140,7 +140,7 @@ def _copy_rows(
 @triton.jit(do_not_specialize=SIZES)
 def _finish(
     scores, parents, tokens, values, offset, limits, position, searching, state_scores, newest, state_tokens, ancestry,
-    finished_scores, finished_logs, finished_tokens, new_nodes, new_bits, nodes, bits,
+    finished_scores, finished_logs, finished_tokens, enough, new_nodes, new_bits, nodes, bits,
     slot_tokens, first, last, running, done, used,
     value_width, end, beam, width, capacity, slots, penalty,
     lanes: tl.constexpr, slot_lanes: tl.constexpr, block: tl.constexpr, cut: tl.constexpr,
@@ -188,8 +188,9 @@ def _finish(
     tl.store(finished_scores + hypotheses + rank, normalised, mask=chosen)
     tl.store(finished_logs + hypotheses + rank, log, mask=chosen)
 
-    # `_done`: is the list full, and would the best open hypothesis not get into it by ending now?
-    worst = tl.max(tl.where(chosen & (rank == beam - 1), normalised, float("-inf")), axis=0)
+    # `_done`: is enough finished, and would the best open hypothesis not get among that by ending now?
+    awaited = tl.load(enough + row).to(tl.int32) - 1
+    worst = tl.max(tl.where(chosen & (rank == awaited), normalised, float("-inf")), axis=0)
     ending_now = tl.max(tl.where(kept, score, float("-inf")), axis=0) / _power(now + 1, penalty)
     is_done = (worst >= ending_now) | ((now >= limit) if cut else (now > limit))
     tl.store(searching + row, tl.where(is_done, False, is_searching))
@@ -211,7 +212,7 @@ def finish(
     before = nothing if places is None else (places.nodes, places.bits)
     after = nothing if state.place is None else (state.place.nodes, state.place.bits)
     hypotheses = (state.searching, state.scores, state.newest, state.tokens, state.cache.ancestry)
-    finished = (state.finished_scores, state.finished_logs, state.finished_tokens)
+    finished = (state.finished_scores, state.finished_logs, state.finished_tokens, state.enough)
     assert all(tensor.is_contiguous() for tensor in (*hypotheses, *finished, *before, *after, *progress))
     _finish[(batch,)](
         candidates.scores, candidates.parents, candidates.tokens, scores.values,

@@ -66,7 +66,8 @@ def compile_automaton(
     )
     used = min(round_up(int(nodes.max(initial=2)), tokens), tables["open_end"].shape[1])
     for name in _NODE_TABLES:
-        tables[name] = tables[name][:, :used]  # shared beginnings need fewer nodes than was feared
+        table = tables[name][:, :used]  # shared beginnings need fewer nodes than was feared
+        tables[name] = table if pinned else table.contiguous()  # a GPU gets all in one piece
     return Automaton(
         **tables,
         forbids=any(demand.forbidden for demand in demands),

@@ -12,6 +12,7 @@ With `search="beam"` nothing is guaranteed, and the receipts say what was missed
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal, get_args
@@ -69,13 +70,17 @@ class PlannedTerm:
     conflict: str = ""  # why it cannot be applied
     is_relaxed: bool = False  # left to the model, for there is too much in the sentence to guarantee all of it
 
-    @property
+    @functools.cached_property
     def constraint(self) -> Constraint:
         return Constraint(self.written, self.match.targets[0], self.match.targets[1:])
 
     @property
     def is_told(self) -> bool:
-        return self.match.entry.policy != "forbid" and not self.conflict
+        return not (self.is_forbidden or self.conflict)
+
+    @property
+    def is_forbidden(self) -> bool:
+        return self.match.entry.policy == "forbid"
 
     @property
     def is_required(self) -> bool:
@@ -118,32 +123,32 @@ class TermPlan:
     terms: tuple[PlannedTerm, ...] = ()
     forbidden: tuple[str, ...] = ()
 
-    @property
+    @functools.cached_property
     def _told(self) -> list[int]:
         """Which terms are told. What is guaranteed comes first, so that it has the first claim to a place."""
         told = [index for index, term in enumerate(self.terms) if term.is_told]
         return sorted(told, key=lambda index: not self.terms[index].is_required)
 
-    @property
+    @functools.cached_property
     def told(self) -> tuple[Constraint, ...]:
         return tuple(self.terms[index].constraint for index in self._told)
 
-    @property
+    @functools.cached_property
     def required(self) -> tuple[Constraint, ...]:
         return tuple(term.constraint for term in self.terms if term.is_required)
 
     def receipts(self, text: str, spans: Sequence[Span | None], language: str) -> tuple[Receipt, ...]:
         """spans: of the terms that are told, in their order, in the translation `text`."""
         places = dict(zip(self._told, spans, strict=True))
-        words = comparable(text, language)
         return tuple(
-            term.receipt(text, places.get(index), self._is_present(term, words, language))
+            term.receipt(text, places.get(index), term.is_forbidden and _is_present(term, text, language))
             for index, term in enumerate(self.terms)
         )
 
-    @staticmethod
-    def _is_present(term: PlannedTerm, words: Sequence[str], language: str) -> bool:
-        return any(count_occurrences(words, comparable(target, language)) for target in term.match.targets)
+
+def _is_present(term: PlannedTerm, text: str, language: str) -> bool:
+    words = comparable(text, language)
+    return any(count_occurrences(words, comparable(target, language)) for target in term.match.targets)
 
 
 class Terminology:

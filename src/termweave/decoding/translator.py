@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from itertools import islice
 from pathlib import Path
 from typing import Literal
 
@@ -17,8 +18,9 @@ from termweave.constraints.glossary import Glossary
 from termweave.constraints.source_places import replace_sources
 from termweave.data.batches import constraints_from_ids, pad_rows
 from termweave.decoding.automaton import MOST_BITS
+from termweave.decoding.batching import Request, batches, wishes_of
 from termweave.decoding.beam import Hypothesis, Marks, PlainSteps, SearchOptions, Steps, beam_search
-from termweave.decoding.cdalign import Guide, Placed, place_constraints
+from termweave.decoding.cdalign import Guide, place_constraints
 from termweave.decoding.demands import (
     Wishes,
     is_kept,
@@ -42,6 +44,7 @@ from termweave.progress import progress_bar
 from termweave.text.words import Span, normalise
 
 ATTEMPTS = 20  # searches of a sentence whose text does not keep what was wished for
+FEW = 2  # constraints of a sentence that are at first left to a model that knows them
 LENGTH_FACTOR, LENGTH_EXTRA = 2, 20  # an output may have so many times the source's subwords, and so many more
 
 
@@ -70,20 +73,6 @@ class InspectedOutput:
     source: Tensor
     constraints: Tensor
     gates: Tensor  # (output,) how far the gate to the constraints was open
-
-
-@dataclass(frozen=True)
-class _Request:
-    """One sentence as ids, with what the model is told and what the search must see to."""
-
-    index: int
-    source: list[int]
-    constraints: list[tuple[list[int], list[int]]]
-    given: tuple[Constraint, ...]  # by the caller
-    wishes: Wishes
-    plan: TermPlan  # what the glossary adds
-    found: tuple[Hypothesis, ...] = ()  # outputs of plain search that keep to the wishes, though not the best of it
-    placed: tuple[Placed, ...] = ()  # constraints that are put where the alignment points to
 
 
 class Translator:
@@ -145,7 +134,9 @@ class Translator:
         many translations of each sentence, the further ones in `others`. batch_tokens bounds memory: source subwords,
         padding included, that are translated at once.
         """
-        options = SearchOptions(beam, length_penalty, max_length=POSITIONS - 2, aware=self.takes_constraints)
+        # Of several outputs some may not keep to the wishes: then as many as there are places are waited for.
+        enough = 1 if nbest == 1 else 0
+        options = SearchOptions(beam, length_penalty, POSITIONS - 2, self.takes_constraints, enough=enough)
         require_options(options, search, nbest, ordered, batch_tokens)
         require_phrases(forbidden, search)
         wanted = self._wanted(sentences, constraints, search)
@@ -154,7 +145,7 @@ class Translator:
         rows = zip(sentences, wanted, plans, strict=True)
         bound = search == "vdba"
         requests = [
-            self._request(index, *row, _wishes(*row[1:], forbidden, ordered) if bound else Wishes(), direction)
+            self._request(index, *row, wishes_of(*row[1:], forbidden, ordered) if bound else Wishes(), direction)
             for index, row in enumerate(rows)
         ]
         if search == "cdalign":
@@ -253,7 +244,7 @@ class Translator:
         plan: TermPlan,
         wishes: Wishes,
         direction: str | None,
-    ) -> _Request:
+    ) -> Request:
         where = f"sentence {index + 1}"
         pairs = []
         for constraint in (*constraints, *plan.told):
@@ -276,9 +267,9 @@ class Translator:
             if not source and wishes.required:
                 raise ConstraintError(f"{where} is empty, but has constraints")
         told = pairs if self.takes_constraints and not self.model.config.replaces_source else []
-        return _Request(index, source, told, tuple(constraints), wishes, plan)
+        return Request(index, source, told, tuple(constraints), wishes, plan)
 
-    def _guided(self, request: _Request, sentence: str, direction: str | None) -> _Request:
+    def _guided(self, request: Request, sentence: str, direction: str | None) -> Request:
         """The request with its constraints' places in the source."""
         text, direction = normalise(sentence), direction or self.directions[0]
         wanted = (*request.given, *request.plan.told)
@@ -304,48 +295,50 @@ class Translator:
         return (direction or self.directions[0]).partition("-")[2]
 
     def _find(
-        self, requests: list[_Request], direction: str | None, options: SearchOptions, nbest: int, batch_tokens: int
-    ) -> Iterator[tuple[_Request, list[Hypothesis]]]:
+        self, requests: list[Request], direction: str | None, options: SearchOptions, nbest: int, batch_tokens: int
+    ) -> Iterator[tuple[Request, list[Hypothesis]]]:
         """Outputs of each sentence. What plain search finds needs no guarantee if it keeps to the wishes anyway.
 
-        A model that knows its constraints mostly does. The few sentences where it does not are searched again
-        together, with twice the beam, so that what the model would say by itself has its usual places beside the rest.
+        A model that knows its constraints mostly meets a few of them. The sentences where it does not are searched
+        again together, with twice the beam, so that what the model would say by itself has its usual places beside the
+        rest. Of many it misses some in most sentences, and a plain model meets any only where it must: those are made
+        to from the start.
         """
         language, steps = self._language(direction), self._steps(options)
-        # A plain model meets constraints only where it must, so it is made to from the start.
-        bound = [request for request in requests if request.wishes.required and not self.takes_constraints]
-        free = [request for request in requests if not request.wishes.required or self.takes_constraints]
+        few = FEW if self.takes_constraints else 0
         again = []
-        for batch in _batches(free, batch_tokens, steps):
-            unbound = [replace(request, wishes=Wishes()) for request in batch]
-            for request, hypotheses in zip(batch, self._search(unbound, direction, options, False), strict=True):
-                kept = self._kept(request, hypotheses, language)
-                if kept[:nbest] == hypotheses[:nbest]:
+        for batch in batches(requests, batch_tokens, steps):
+            tried = [
+                request if len(request.wishes.required) > few else replace(request, wishes=Wishes())
+                for request in batch
+            ]
+            found = self._search(tried, direction, options, False)
+            for request, asked, hypotheses in zip(batch, tried, found, strict=True):
+                kept = self._kept(request, hypotheses, language, nbest)
+                if kept and (asked.wishes or kept == hypotheses[:nbest]):
                     yield request, kept
                 else:
                     again.append(replace(request, found=tuple(kept)))
-        for batch in _batches(bound, batch_tokens, steps):
-            yield from self._solve(batch, direction, options)
         wider = replace(options, beam=2 * options.beam)
-        for batch in _batches(again, batch_tokens // 2, self._steps(wider if again else options)):
-            yield from self._solve(batch, direction, wider)
+        for batch in batches(again, batch_tokens // 2, self._steps(wider if again else options)):
+            yield from self._solve(batch, direction, wider, nbest)
 
-    def _kept(self, request: _Request, hypotheses: Sequence[Hypothesis], language: str) -> list[Hypothesis]:
-        """Those whose text keeps to the wishes."""
-        if not request.wishes:
-            return list(hypotheses)
-        return [found for found in hypotheses if is_kept(self.subwords.decode(found.tokens), request.wishes, language)]
+    def _kept(self, request: Request, hypotheses: Sequence[Hypothesis], language: str, nbest: int) -> list[Hypothesis]:
+        """The best of those whose text keeps to the wishes; no text is looked at that nobody asked for."""
+        wishes, decode = request.wishes, self.subwords.decode
+        kept = (own for own in hypotheses if not wishes or is_kept(decode(own.tokens), wishes, language))
+        return list(islice(kept, nbest))
 
     def _solve(
-        self, batch: list[_Request], direction: str | None, options: SearchOptions
-    ) -> Iterator[tuple[_Request, list[Hypothesis]]]:
+        self, batch: list[Request], direction: str | None, options: SearchOptions, nbest: int
+    ) -> Iterator[tuple[Request, list[Hypothesis]]]:
         """Search until every text keeps what was wished for: by the usual rule of words, then the strict one."""
         language = self._language(direction)
         for attempt in range(ATTEMPTS):
             again = []
             strict = attempt > 0 and any(request.wishes.required for request in batch)
             for request, hypotheses in zip(batch, self._search(batch, direction, options, strict), strict=True):
-                kept = [*request.found, *self._kept(request, hypotheses, language)]
+                kept = [*request.found, *self._kept(request, hypotheses, language, nbest)]
                 if kept:
                     different = {hypothesis.tokens: hypothesis for hypothesis in kept}.values()
                     yield request, sorted(different, key=lambda hypothesis: -hypothesis.score)
@@ -359,14 +352,14 @@ class Translator:
             "forbid less, or allow a larger beam"
         )
 
-    def _amended(self, request: _Request, hypotheses: list[Hypothesis], language: str) -> _Request:
+    def _amended(self, request: Request, hypotheses: list[Hypothesis], language: str) -> Request:
         """The request without the tokens by which its outputs spelled something forbidden."""
         never = list(request.wishes.never)
         for hypothesis in hypotheses:
             never += spelled_otherwise(hypothesis.tokens, request.wishes, language, self.subwords)
         return replace(request, wishes=replace(request.wishes, never=tuple(dict.fromkeys(never))))
 
-    def _translation(self, request: _Request, found: list[Hypothesis], direction: str | None) -> Translation:
+    def _translation(self, request: Request, found: list[Hypothesis], direction: str | None) -> Translation:
         language = self._language(direction)
         each = [
             self._located(self.subwords.decode(hypothesis.tokens), hypothesis, request, language)
@@ -375,7 +368,7 @@ class Translator:
         return replace(each[0], others=tuple(each[1:]))
 
     @staticmethod
-    def _located(text: str, found: Hypothesis, request: _Request, language: str) -> Translation:
+    def _located(text: str, found: Hypothesis, request: Request, language: str) -> Translation:
         wanted = (*request.given, *request.plan.told)
         spans = locate(text, wanted, language, len(request.wishes.required) if request.wishes.ordered else 0)
         given = len(request.given)
@@ -408,7 +401,7 @@ class Translator:
 
     @torch.inference_mode()
     def _search(
-        self, batch: list[_Request], direction: str | None, options: SearchOptions, strict: bool
+        self, batch: list[Request], direction: str | None, options: SearchOptions, strict: bool
     ) -> list[list[Hypothesis]]:
         subwords, device = self.subwords, self.model.embedding.device
         lead = [] if (tag := self._tag(direction)) is None else [tag]
@@ -434,17 +427,3 @@ class Translator:
         if not all(found) and automaton is None:
             raise CheckpointError("the model gives no probabilities; its weights are damaged or training diverged")
         return found
-
-
-def _wishes(constraints: Sequence[Constraint], plan: TermPlan, forbidden: Sequence[str], ordered: bool) -> Wishes:
-    return Wishes((*constraints, *plan.required), (*forbidden, *plan.forbidden), ordered)
-
-
-def _batches(requests: list[_Request], batch_tokens: int, steps: Steps) -> Iterator[list[_Request]]:
-    """Longest first, so that memory is needed at the start; as many as fit together."""
-    ordered = sorted(requests, key=lambda request: -len(request.source))
-    start = 0
-    while start < len(ordered):
-        count = steps.fitting(max(batch_tokens // (len(ordered[start].source) + 2), 1))
-        yield ordered[start : start + count]
-        start += count

@@ -20,11 +20,10 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from termweave.accelerators import has_kernels
+from termweave.decoding import bank_loops
 from termweave.decoding.automaton import Automaton
 from termweave.decoding.candidates import IMPOSSIBLE, Candidates, scores_of
 from termweave.model.output import Scores
-
-FAR = 2**40  # more tokens than are ever missing
 
 
 @dataclass(frozen=True)
@@ -94,16 +93,41 @@ def choose_by_bank(
         )
         return Candidates(chosen.scores, chosen.parents, chosen.tokens), Place(chosen.nodes, chosen.bits)
     tokens = F.pad(automaton.tokens, (0, 1), value=end)
-    candidates = _all_candidates(best, own_best, tokens, scores_of(scores, so_far, tokens))
+    token_scores, base = scores_of(scores, so_far, tokens), so_far + scores.offset
+    given = (best, own_best, token_scores, base, wished, limits, length, end, count, aware)
+    if so_far.device.type != "cpu":
+        return choose_by_tensors(automaton, place, *given)
+    candidates, (nodes, bits) = bank_loops.choose(automaton, (place.nodes, place.bits), *given)
+    return candidates, Place(nodes, bits)
+
+
+def choose_by_tensors(
+    automaton: Automaton,
+    place: Place,
+    best: Candidates,
+    own_best: Candidates,
+    token_scores: Tensor,  # (batch, beam, columns + 1) of each hypothesis with the automaton's tokens, and with the end
+    base: Tensor,  # (batch, beam) what every score of a hypothesis begins with
+    wished: Tensor,
+    limits: Tensor,
+    length: Tensor,
+    end: int,
+    count: int,
+    aware: bool,
+) -> tuple[Candidates, Place]:
+    """The same by operations that every device has."""
+    tokens, beam = F.pad(automaton.tokens, (0, 1), value=end), base.shape[1]
+    candidates = _all_candidates(best, own_best, tokens, token_scores)
     after, banned = _follow(automaton, place, candidates)
-    base, beam = so_far + scores.offset, so_far.shape[1]
     before_and_after = (torch.cat([a, b], dim=1) for a, b in ((place.nodes, after.nodes), (place.bits, after.bits)))
     before, missing = automaton.missing(*before_and_after).tensor_split([beam], dim=1)
     # An end leads nowhere; that it comes only when nothing is missing has been seen to already.
     ends = candidates.tokens == end
     missing = missing.masked_fill(ends, 0)
     # A hypothesis that would rather end must go on with what is missing.
-    most = torch.where(wished + base > own_best.scores, before - 1, FAR).minimum((limits - length).unsqueeze(1))
+    most = torch.where(wished + base > own_best.scores, before - 1, bank_loops.FAR).minimum(
+        (limits - length).unsqueeze(1)
+    )
     impossible = (banned & ~ends) | (missing > most.gather(1, candidates.parents))
     totals = candidates.scores.masked_fill(impossible, IMPOSSIBLE)
     order = (climb if aware else allocate)(totals, -missing, count)

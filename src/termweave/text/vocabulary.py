@@ -21,6 +21,7 @@ from termweave.storage import atomic_path
 from termweave.text.words import Span
 
 SPACE_MARK = "\u2581"
+_REMEMBERED = 100_000  # spellings of phrases
 
 
 class TextEncoder(ABC):
@@ -78,6 +79,20 @@ class TextEncoder(ABC):
         """The ids of `text` as it stands right behind an opening bracket; None if they cannot be told apart from it."""
         bracket, ids = self.encode("("), self.encode(f"({text}")
         return ids[len(bracket) :] if ids[: len(bracket)] == bracket else None
+
+    @functools.cached_property
+    def spellings(self) -> Callable[[str], tuple[tuple[int, ...], ...]]:
+        """The ids of a phrase behind a space, then right behind a bracket; none if the vocabulary cannot spell it.
+
+        The terms of a glossary come again and again, so they are remembered.
+        """
+        return functools.lru_cache(_REMEMBERED)(self._spellings)
+
+    def _spellings(self, text: str) -> tuple[tuple[int, ...], ...]:
+        if self.closest(text) != text:
+            return ()
+        attached = self.encode_attached(text)
+        return (tuple(self.encode(text)), tuple(attached)) if attached else (tuple(self.encode(text)),)
 
     @functools.cached_property
     def _known_words(self) -> KnownWords:

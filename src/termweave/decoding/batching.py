@@ -1,0 +1,40 @@
+"""Sentences as the search sees them, and which of them are searched together."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from termweave.constraints.constraint import Constraint
+from termweave.decoding.beam import Hypothesis, Steps
+from termweave.decoding.cdalign import Placed
+from termweave.decoding.demands import Wishes
+from termweave.decoding.terminology import TermPlan
+
+
+@dataclass(frozen=True)
+class Request:
+    """One sentence as ids, with what the model is told and what the search must see to."""
+
+    index: int
+    source: list[int]
+    constraints: list[tuple[list[int], list[int]]]
+    given: tuple[Constraint, ...]  # by the caller
+    wishes: Wishes
+    plan: TermPlan  # what the glossary adds
+    found: tuple[Hypothesis, ...] = ()  # outputs of plain search that keep to the wishes, though not the best of it
+    placed: tuple[Placed, ...] = ()  # constraints that are put where the alignment points to
+
+
+def wishes_of(constraints: Sequence[Constraint], plan: TermPlan, forbidden: Sequence[str], ordered: bool) -> Wishes:
+    return Wishes((*constraints, *plan.required), (*forbidden, *plan.forbidden), ordered)
+
+
+def batches(requests: list[Request], batch_tokens: int, steps: Steps) -> Iterator[list[Request]]:
+    """Longest first, so that memory is needed at the start; as many as fit together."""
+    ordered = sorted(requests, key=lambda request: -len(request.source))
+    start = 0
+    while start < len(ordered):
+        count = steps.fitting(max(batch_tokens // (len(ordered[start].source) + 2), 1))
+        yield ordered[start : start + count]
+        start += count

@@ -1,0 +1,70 @@
+"""The compiled loops against the tensor operations they stand for."""
+
+from __future__ import annotations
+
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from test_automaton import JOINS, PHRASE, REQUIRED, VOCABULARY
+
+from termweave.decoding import bank_loops, vdba
+from termweave.decoding.automaton import Automaton, Demands
+from termweave.decoding.candidates import IMPOSSIBLE, best_candidates, best_of_each, chunk_maxima, scores_of
+from termweave.decoding.tables import compile_automaton
+from termweave.model.output import Scores
+
+END = 0
+DEMANDS = st.builds(Demands, REQUIRED, st.lists(PHRASE, max_size=2).map(tuple), st.booleans())
+
+
+def random_place(automaton: Automaton, beam: int, steps: int) -> vdba.Place:
+    """Somewhere in the automaton that tokens of its phrases lead to."""
+    place = vdba.Place.start(len(automaton.everything), beam, torch.device("cpu"))
+    for _ in range(steps):
+        drawn = torch.randint(automaton.tokens.shape[1], place.nodes.shape)
+        tokens = automaton.tokens.clamp(min=0).gather(1, drawn)
+        nodes, bits, _ = automaton.advance(place.nodes, place.bits, tokens, automaton.columns(tokens))
+        place = vdba.Place(nodes, bits)
+    return place
+
+
+@settings(max_examples=200, deadline=None)
+@given(
+    st.lists(DEMANDS, min_size=1, max_size=3), st.integers(1, 4), st.integers(0, 6), st.booleans(), st.integers(0, 99)
+)
+@torch.no_grad()
+def test_the_loops_do_what_the_tensors_do(demands, beam, steps, aware, seed):
+    torch.manual_seed(seed)
+    automaton = compile_automaton(demands, JOINS)
+    place = random_place(automaton, beam, steps)
+    values = torch.randn(len(demands), beam, VOCABULARY).round(decimals=1)  # equal ones occur
+    so_far = torch.randn(len(demands), beam).round(decimals=1)
+    so_far[:, 1:] = so_far[:, 1:].masked_fill(torch.rand(so_far[:, 1:].shape) < 0.2, IMPOSSIBLE)
+    scores = Scores(values, -torch.rand(len(demands), beam))
+    wished = vdba.close_ends(automaton, place, scores.values, END)
+    maxima = chunk_maxima(scores.values)
+    tokens = torch.nn.functional.pad(automaton.tokens, (0, 1), value=END)
+    given = (
+        best_candidates(scores, so_far, 2 * beam, maxima),
+        best_of_each(scores, so_far, maxima),
+        scores_of(scores, so_far, tokens),
+        so_far + scores.offset,
+        wished,
+        torch.randint(5, 17, (len(demands),)),
+        torch.tensor(5),
+        END,
+        2 * beam,
+        aware,
+    )
+    expected, after = vdba.choose_by_tensors(automaton, place, *given)
+    found, (nodes, bits) = bank_loops.choose(automaton, (place.nodes, place.bits), *given)
+    assert torch.equal(found.scores, expected.scores)
+    real = expected.scores > IMPOSSIBLE  # which of the impossible ones come last does not matter
+    pairs = (
+        (found.parents, expected.parents),
+        (found.tokens, expected.tokens),
+        (nodes, after.nodes),
+        (bits, after.bits),
+    )
+    for own, other in pairs:
+        assert torch.equal(own[real], other[real])
