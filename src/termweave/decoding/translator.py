@@ -44,7 +44,7 @@ from termweave.progress import progress_bar
 from termweave.text.words import Span, normalise
 
 ATTEMPTS = 20  # searches of a sentence whose text does not keep what was wished for
-FEW = 2  # constraints of a sentence that are at first left to a model that knows them
+FEW = 3  # constraints of a sentence that are at first left to a model that knows them
 LENGTH_FACTOR, LENGTH_EXTRA = 2, 20  # an output may have so many times the source's subwords, and so many more
 
 
