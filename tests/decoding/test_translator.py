@@ -208,7 +208,9 @@ def test_several_outputs_must_all_be_met(translator, told_outputs):
 
 def test_many_constraints_are_guaranteed_from_the_start(translator, told_outputs):
     _, asked = told_outputs
-    three = [Constraint("Haus", "house"), Constraint("Fluss", "river"), Constraint("Mehl", "flour")]
-    results = translator.translate(["ein Haus am Fluss verkauft Mehl", "der Fluss"], [three, []])
+    pairs = [("ein", "one"), ("Haus", "house"), ("Fluss", "river"), ("Mehl", "flour")]
+    many = [Constraint(*pair) for pair in pairs[-(module.FEW + 1) :]]
+    assert len(many) == module.FEW + 1
+    results = translator.translate(["ein Haus am Fluss verkauft Mehl", "der Fluss"], [many, []])
     assert asked == [(2, 4)]  # one search of both sentences, with the usual places
     assert None not in results[0].spans
