@@ -11,12 +11,14 @@ source "$(dirname "$0")/background.sh"
 CONFIG=${CONFIG:-configs/ready.toml}
 WORKERS=${WORKERS:-14}
 OPTIONS=${OPTIONS:-} # further --set, for a rehearsal
+SENTENCES=${SENTENCES:-0} # of each test set; 0: all
 MEASURED="--model runs/ready/packed --text carry/ready --glossary carry/ready/software.en-de.tsv --batch-tokens 16384"
+MEASURED="$MEASURED --sentences $SENTENCES"
 if [ -f carry/ready/tokenizer.model ]; then # from any earlier `termweave prepare`: saves a minute
     OPTIONS="$OPTIONS --set subwords.model=carry/ready/tokenizer.model"
 fi
 
-SHAPE_STEPS=${SHAPE_STEPS:-1500}
+SHAPE_STEPS=${SHAPE_STEPS:-1500} SHAPE_SENTENCES=${SHAPE_SENTENCES:-500}
 # To choose depth and width by: about as large as the recipe's own, which is the first.
 SHAPES=(
     "chosen"
@@ -30,7 +32,7 @@ shape() { # name, settings
     for setting in "${@:2}"; do settings+=(--set "$setting"); done
     logged "shape.$name" $PYTHON -m termweave train $CONFIG --stage 1 $OPTIONS "${settings[@]}"
     logged "shape.$name.quality" $PYTHON benchmarks/ready.py shape --model "runs/ready/$name/stage1/final" \
-        --name "$name" --text carry/ready --sentences 500 --batch-tokens 16384
+        --name "$name" --text carry/ready --sentences $SHAPE_SENTENCES --batch-tokens 16384
     tell "shape $name: $(grep -c BLEU "log.shape.$name.quality.txt") sets"
 }
 

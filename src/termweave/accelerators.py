@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import AbstractContextManager, nullcontext
 from importlib.util import find_spec
 
 import torch
@@ -19,6 +20,11 @@ def has_kernels(device: torch.device) -> bool:
 def laid_out(*tensors: Tensor) -> tuple[Tensor, ...]:
     """As kernels' addresses have it; nothing is copied that lies so already."""
     return tuple(tensor.contiguous() for tensor in tensors)
+
+
+def current(device: torch.device) -> AbstractContextManager[object]:
+    """Kernels of our own run on the device that is current, whatever device their tensors lie on."""
+    return torch.cuda.device(device) if device.type == "cuda" else nullcontext()
 
 
 def row_width(rows: Tensor) -> int:

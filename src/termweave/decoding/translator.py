@@ -12,7 +12,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from termweave.accelerators import choose_device
+from termweave.accelerators import choose_device, current
 from termweave.constraints.constraint import Constraint
 from termweave.constraints.glossary import Glossary
 from termweave.constraints.source_places import replace_sources
@@ -401,6 +401,12 @@ class Translator:
 
     @torch.inference_mode()
     def _search(
+        self, batch: list[Request], direction: str | None, options: SearchOptions, strict: bool
+    ) -> list[list[Hypothesis]]:
+        with current(self.model.embedding.device):
+            return self._search_there(batch, direction, options, strict)
+
+    def _search_there(
         self, batch: list[Request], direction: str | None, options: SearchOptions, strict: bool
     ) -> list[list[Hypothesis]]:
         subwords, device = self.subwords, self.model.embedding.device
