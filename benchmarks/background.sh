@@ -16,6 +16,7 @@ logged() { # name, command: its output goes to log.NAME.txt, and the end of it t
 
 start() {
     mkdir -p "$PLACE"
+    rm -f "$PLACE"/{over,trained,progress.txt,seen.txt,told.txt} "$PLACE"/log.*.txt # of an earlier start
     for part in src benchmarks configs experiments results pyproject.toml; do
         [ ! -e $part ] || cp -r $part "$PLACE/"
     done

@@ -105,6 +105,13 @@ def test_may_end_where_everything_is_fulfilled(demands, output):
     assert (bool(automaton.may_end(node, bits)) and not forbidden) == fulfilled(demands, output)
 
 
+def test_a_required_word_that_begins_with_a_forbidden_one_comes_nearer_with_every_token():
+    automaton = compile_automaton([Demands((Requirement(((1, 4, 5),)),), ((1,),))], JOINS)
+    missing = [int(automaton.missing(*run(automaton, [1, 4, 5][:taken])[:2])) for taken in range(4)]
+    assert missing == [3, 2, 1, 0]
+    assert int(automaton.missing(*run(automaton, [2, 1])[:2])) == 2
+
+
 @settings(max_examples=300, deadline=None)
 @given(st.builds(Demands, REQUIRED, st.just(()), st.booleans()), OUTPUT)
 def test_missing_is_a_promise_that_can_be_kept(demands, output):

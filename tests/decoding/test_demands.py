@@ -14,6 +14,7 @@ from termweave.decoding.demands import (
     is_kept,
     locate,
     make_demands,
+    permitted,
     require_possible,
     spelled_otherwise,
     word_joins,
@@ -130,17 +131,19 @@ def test_the_order_is_that_of_the_text():
     [
         (Wishes((HOUSE,), ("house",)), "'house' is forbidden, but 'house' is required"),
         (Wishes((Constraint("Haus", "old house"),), ("house",)), "contains it"),
+        (Wishes((Constraint("Haus", "old house", ("new mill",)),), ("house", "mill")), "'house' is forbidden"),
         (Wishes((Constraint("x", "\u200b\u200b a" * 1),) * 40), "40 subwords together"),
         (Wishes(forbidden=(" ",)), "needs a visible character"),
     ],
 )
 def test_the_impossible_is_refused(subwords, wishes, complaint):
     with pytest.raises(ConstraintError, match=complaint):
-        require_possible(wishes, "en", 30, subwords, "sentence 1")
+        require_possible(permitted(wishes, "en", "sentence 1"), "en", 30, subwords, "sentence 1")
 
 
 def test_a_forbidden_phrase_may_stand_inside_one_of_several_alternatives(subwords):
-    wishes = Wishes((Constraint("x", "old house", ("mill",)),), ("house",))
+    wishes = permitted(Wishes((Constraint("x", "old house", ("mill",)),), ("house",)), "en", "sentence 1")
+    assert wishes.required == (Constraint("x", "mill"),)  # the search need not try what is forbidden
     require_possible(wishes, "en", 30, subwords, "sentence 1")  # raises nothing
     assert is_kept("a mill", wishes, "en")
     assert not is_kept("an old house", wishes, "en")
@@ -215,3 +218,17 @@ def test_wishes_that_need_the_guaranteed_search(translator):
         Constraint("Haus", "house", "home")
     with pytest.raises(ConstraintError, match="is empty, but has constraints"):
         translator.translate([""], [[HOUSE]])
+
+
+def test_every_few_of_those_that_share_targets_need_as_many_places():
+    """Three words stand in the text, but two of the constraints have but one of them between them."""
+    wishes = Wishes((HOUSE, Constraint("b", "house", ("mill",)), Constraint("c", "house", ("the",))))
+    assert not is_kept("the house by the river", wishes, "en")
+    assert is_kept("the house by the mill", wishes, "en")
+
+
+def test_no_two_constraints_get_the_same_words():
+    twice = [Constraint("a", "old house", ("house",))] * 2
+    assert locate("the old house by the river", twice, "en").count(None) == 1
+    assert not is_kept("the old house by the river", Wishes(tuple(twice)), "en")
+    assert locate("the old house, a house", twice, "en") == ((4, 13), (17, 22))

@@ -184,19 +184,24 @@ class Automaton:
         # In a new word, which counts what the node completes, or on in the same word: both at once.
         gains = torch.cat([self.gains, self.inner_gains], dim=1)
         both_nodes = torch.cat([nodes, nodes + self.gains.shape[1]], dim=1)
-        both = self._missing(gains, both_nodes, torch.cat([self.closed(nodes, bits), bits], dim=1))
-        missing = torch.minimum(*both.chunk(2, dim=1))
-        # Inside a forbidden phrase the output cannot end: one more token at least.
-        return missing + self.look_up(self.forbidden, nodes).long() if self.forbids else missing
+        missing, saved = self._missing(gains, both_nodes, torch.cat([self.closed(nodes, bits), bits], dim=1))
+        missing = missing - saved
+        if self.forbids:
+            # At a forbidden phrase neither the output can end nor the word: one more token, unless it is that of a
+            # required phrase which goes on in the word.
+            stuck, goes_on = self.look_up(self.forbidden, nodes), saved[:, nodes.shape[1] :] > 0
+            missing = missing + torch.cat([stuck, stuck & ~goes_on], dim=1).long()
+        return torch.minimum(*missing.chunk(2, dim=1))
 
-    def _missing(self, gains: Tensor, nodes: Tensor, bits: Tensor) -> Tensor:
+    def _missing(self, gains: Tensor, nodes: Tensor, bits: Tensor) -> tuple[Tensor, Tensor]:
+        """All tokens of what is missing, and those that the phrase under way saves."""
         count = self.bit_length.shape[1]
         unset = ~bits.unsqueeze(2) >> torch.arange(count, device=bits.device) & 1
         missing = (unset * self.bit_length.unsqueeze(1)).sum(dim=2)
         open_bits = torch.where(self.ordered.unsqueeze(1), bits + 1, ~bits) if self.orders else ~bits
         wanted = (open_bits.unsqueeze(2) & self.phrase_bits.unsqueeze(1)) != 0
         saved = gains.gather(1, nodes.unsqueeze(2).expand(-1, -1, gains.shape[2])) * wanted
-        return missing - saved.amax(dim=2)
+        return missing, saved.amax(dim=2)
 
 
 def _most_overlapping(phrase: Phrase) -> int:

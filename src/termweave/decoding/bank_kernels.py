@@ -59,7 +59,9 @@ def _missing(node, bits, closed, ordered, forbidden, gains, inner_gains, phrase_
         own, at = tl.load(phrase_bits + phrase), node * phrases + phrase
         new_saved = tl.maximum(new_saved, tl.where((new_open & own) != 0, tl.load(gains + at), 0))
         same_saved = tl.maximum(same_saved, tl.where((same_open & own) != 0, tl.load(inner_gains + at), 0))
-    return tl.minimum(new_word - new_saved, same_word - same_saved) + tl.load(forbidden + node).to(tl.int64)
+    stuck = tl.load(forbidden + node).to(tl.int64)
+    same_stuck = tl.where(same_saved > 0, 0, stuck)
+    return tl.minimum(new_word - new_saved + stuck, same_word - same_saved + same_stuck)
 
 
 @triton.jit

@@ -203,8 +203,9 @@ def _missing(own: Tables, node: int, bits: int, is_ordered: bool) -> int:
         for phrase in range(len(own.phrase_bits)):
             if wanted & own.phrase_bits[phrase]:
                 saved = max(saved, own.inner_gains[node, phrase] if inside else own.gains[node, phrase])
-        fewest = min(fewest, missing - saved)
-    return fewest + int(own.forbidden[node])
+        stuck = own.forbidden[node] and not (inside and saved)
+        fewest = min(fewest, missing - saved + int(stuck))
+    return fewest
 
 
 @numba.njit(nogil=True, cache=True)

@@ -54,7 +54,7 @@ def best_continuations(
 
 def best_candidates(scores: Scores, so_far: Tensor, count: int, maxima: Tensor) -> Candidates:
     """so_far: (batch, beam), log P of the hypotheses that are continued. maxima: of the chunks, see `chunk_maxima`."""
-    batch, beam, vocabulary = scores.values.shape
+    _, beam, vocabulary = scores.values.shape
     base = so_far + scores.offset
     chunks = maxima.shape[2]
     ranked = _best((maxima + base.unsqueeze(2)).flatten(1), min(count, beam * chunks))
@@ -63,7 +63,7 @@ def best_candidates(scores: Scores, so_far: Tensor, count: int, maxima: Tensor) 
     inside = torch.arange(CHUNK, device=chosen.device)
     tokens = ((chosen % chunks * CHUNK).unsqueeze(2) + inside).flatten(1)
     places = parents * vocabulary + tokens.clamp(max=vocabulary - 1)
-    totals = scores.values.view(batch, -1).gather(1, places) + base.gather(1, parents)
+    totals = scores.values.flatten(1).gather(1, places) + base.gather(1, parents)
     totals = totals.masked_fill(tokens >= vocabulary, IMPOSSIBLE)  # behind the last chunk's end
     best = _best(totals, min(count, totals.shape[1]))
     tokens = tokens.clamp(max=vocabulary - 1)

@@ -11,7 +11,8 @@ from __future__ import annotations
 import functools
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from itertools import combinations
 
 import numpy as np
 
@@ -22,7 +23,9 @@ from termweave.errors import ConstraintError
 from termweave.text.vocabulary import Vocabulary
 from termweave.text.words import Span, normalise
 
-_REMEMBERED = 100_000  # the terms of a glossary come again and again
+_REMEMBERED = 20_000  # the terms of a glossary come again and again
+
+MOST_APART = 3  # constraints that share targets, every part of which is counted
 
 Place = tuple[int, int]  # the first word, and the one behind the last
 
@@ -60,14 +63,16 @@ def make_demands(wishes: Wishes, subwords: Vocabulary, strict: bool = False) -> 
 
 def _counted(wanted: Sequence[tuple[str, ...]]) -> dict[tuple[str, ...], int]:
     """How often which targets must occur. Constraints that share a target must not share an occurrence of it: besides
-    what each of them needs, all of them together need as many as they are."""
-    counted = dict(Counter(wanted))
-    together = {}
-    for group in _related(list(counted)):
-        if len(group) > 1:
-            union = tuple(dict.fromkeys(target for targets in group for target in targets))
-            together[union] = sum(counted[targets] for targets in group)
-    return counted | together
+    what each of them needs, any of them together need as many as they are (Hall's theorem)."""
+    times = Counter(wanted)
+    counted = dict(times)
+    for group in _related(list(times)):
+        # Of a large group only the whole: there are too many parts. What that leaves open, `is_kept` finds.
+        for size in range(2, len(group) + 1) if len(group) <= MOST_APART else (len(group),):
+            for some in combinations(group, size):
+                union = tuple(dict.fromkeys(target for targets in some for target in targets))
+                counted[union] = max(counted.get(union, 0), sum(times[targets] for targets in some))
+    return counted
 
 
 def _related(different: Sequence[tuple[str, ...]]) -> list[list[tuple[str, ...]]]:
@@ -105,22 +110,36 @@ def spellable(constraint: Constraint, subwords: Vocabulary) -> list[str]:
     return [text for text in _targets(constraint) if subwords.target.spellings(text)]
 
 
+def permitted(wishes: Wishes, language: str, where: str) -> Wishes:
+    """Without targets that contain something forbidden, which no output may hold; refused if none is left."""
+    forbidden = {text: comparable(text, language) for text in wishes.forbidden}
+    for text, phrase in forbidden.items():
+        if not phrase:
+            raise ConstraintError(f"{where}: a forbidden phrase needs a visible character, got {text!r}")
+    required = []
+    for constraint in wishes.required:
+        hindrances = [
+            next(
+                (text for text, phrase in forbidden.items() if count_occurrences(_phrase(target, language), phrase)), ""
+            )
+            for target in constraint.targets
+        ]
+        kept = [target for target, text in zip(constraint.targets, hindrances, strict=True) if not text]
+        if not kept:
+            raise ConstraintError(
+                f"{where}: {hindrances[0]!r} is forbidden, but {constraint.target!r} is required and contains it; "
+                "drop one of the two"
+            )
+        required.append(Constraint(constraint.source, kept[0], tuple(kept[1:])))
+    return replace(wishes, required=tuple(required))
+
+
 def require_possible(wishes: Wishes, language: str, room: int, subwords: Vocabulary, where: str) -> None:
     """Refuse, before anything is searched, what no output could fulfil. room: longest output, in subwords."""
-    for text in wishes.forbidden:
-        if not comparable(text, language):
-            raise ConstraintError(f"{where}: a forbidden phrase needs a visible character, got {text!r}")
-    forbidden = {text: comparable(text, language) for text in wishes.forbidden}
     for constraint in wishes.required:
         words = [_phrase(text, language) for text in constraint.targets]
         if not all(words):
             raise ConstraintError(f"{where}: the target of {constraint} has no visible character")
-        for text, phrase in forbidden.items():
-            if all(count_occurrences(target, phrase) for target in words):
-                raise ConstraintError(
-                    f"{where}: {text!r} is forbidden, but {constraint.target!r} is required and contains it; "
-                    "drop one of the two"
-                )
         if not spellable(constraint, subwords):
             wanted = " or ".join(repr(text) for text in _targets(constraint))
             closest = " or ".join(repr(subwords.target.closest(text)) for text in _targets(constraint))
@@ -148,7 +167,8 @@ def is_kept(text: str, wishes: Wishes, language: str) -> bool:
     if wishes.ordered:
         return None not in locate(text, wishes.required, language, in_order=len(wishes.required))
     wanted = [_targets(constraint) for constraint in wishes.required]
-    return all(sum(reading.count(target) for target in targets) >= times for targets, times in _counted(wanted).items())
+    enough = (sum(reading.count(target) for target in own) >= times for own, times in _counted(wanted).items())
+    return all(enough) and (len(wanted) < 2 or None not in locate(text, wishes.required, language))
 
 
 @dataclass(frozen=True)
@@ -226,7 +246,11 @@ def _shared_out(wanted: Sequence[tuple[str, ...]], places: Sequence[Sequence[Pla
             if key in tried:
                 continue
             tried.add(key)
-            if key not in owner or settle(owner[key], tried):
+            if key in owner:
+                if not settle(owner[key], tried):
+                    continue
+                del owner[key]
+            if not crosses(keys[key], group, index):  # whoever was moved may be in the way now
                 owner[key], chosen[index] = index, keys[key]
                 return True
         return False

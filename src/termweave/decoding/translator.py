@@ -26,6 +26,7 @@ from termweave.decoding.demands import (
     is_kept,
     locate,
     make_demands,
+    permitted,
     require_possible,
     spellable,
     spelled_otherwise,
@@ -207,7 +208,8 @@ class Translator:
         given = [self.subwords.target.encode(normalise(own)) if isinstance(own, str) else own.tokens for own in outputs]
         pairs = zip(sentences, self._wanted(sentences, constraints, "vdba"), strict=True)
         requests = [self._request(index, *row, TermPlan(), Wishes(), direction) for index, row in enumerate(pairs)]
-        return score_outputs(self.model, self.subwords, requests, given, self._tag(direction), batch_tokens)
+        with current(self.model.embedding.device):
+            return score_outputs(self.model, self.subwords, requests, given, self._tag(direction), batch_tokens)
 
     def _wanted(
         self, sentences: Sequence[str], constraints: Sequence[Sequence[Constraint]] | None, search: Search
@@ -262,6 +264,7 @@ class Translator:
         if len(source) > POSITIONS - 2:
             raise DataError(f"{where} has {len(source)} subwords, the limit is {POSITIONS - 2}; split it first")
         if wishes:
+            wishes = permitted(wishes, self._language(direction), where)
             require_possible(wishes, self._language(direction), POSITIONS - 2, self.subwords, where)
             self._require_countable(wishes, where)
             if not source and wishes.required:

@@ -21,7 +21,7 @@ from termweave.storage import atomic_path
 from termweave.text.words import Span
 
 SPACE_MARK = "\u2581"
-_REMEMBERED = 100_000  # spellings of phrases
+_REMEMBERED = 20_000  # spellings of phrases
 
 
 class TextEncoder(ABC):
