@@ -22,6 +22,7 @@ from pathlib import Path
 from typing import Any
 
 PEERS = Path(__file__).parent / "peers"
+RESULTS = "docs/results/decoding"
 ALONE = 8  # batches of a round where a single one is too short to measure: of one sentence, or on a GPU
 
 Answer = dict[str, Any]
@@ -176,6 +177,11 @@ def outputs(result: Measured) -> str:
     return f"{result.same} of {result.compared} the same"
 
 
+def arguments(output: Path) -> list[str]:
+    """As they were given, but with the place where the results belong, wherever they were written first."""
+    return [f"{RESULTS}/{output.name}" if part == str(output) else part for part in sys.argv[1:]]
+
+
 def machine(device: str) -> str:
     if device == "cuda":
         import torch
@@ -222,7 +228,7 @@ def write(results: list[list[Measured]], options: argparse.Namespace) -> None:
     """After every batch size: a run that is cut short keeps what it has measured."""
     if options.output:
         rows = [{**vars(result), "median": result.median} for batch in results for result in batch]
-        report = {"arguments": sys.argv[1:], "processor": machine(options.device), "results": rows}
+        report = {"arguments": arguments(options.output), "processor": machine(options.device), "results": rows}
         options.output.write_text(json.dumps(report, indent=1) + "\n", encoding="utf-8")
 
 

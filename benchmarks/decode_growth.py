@@ -14,7 +14,7 @@ import statistics
 import sys
 from pathlib import Path
 
-from decode import PEERS, System, machine
+from decode import PEERS, System, arguments, machine
 
 USUAL = {"batch": 16, "beam": 4, "length": 25, "constraints": 0}
 VARIED = {
@@ -65,7 +65,8 @@ def main() -> None:
     ours.close()
     if options.output:
         options.output.parent.mkdir(parents=True, exist_ok=True)
-        report = {"arguments": sys.argv[1:], "processor": machine(options.device), "clock": clock, "results": rows}
+        report = {"arguments": arguments(options.output), "processor": machine(options.device), "clock": clock}
+        report["results"] = rows
         options.output.write_text(json.dumps(report, indent=1) + "\n", encoding="utf-8")
 
 

@@ -22,7 +22,7 @@ from typing import Any
 
 import torch
 
-from decode import PEERS, machine
+from decode import PEERS, arguments, machine
 
 sys.path.append(str(PEERS))
 import ours
@@ -191,7 +191,7 @@ def main() -> None:
                             flush=True,
                         )
     if options.output:
-        report = {"arguments": sys.argv[1:], "processor": machine(options.device), "results": rows}
+        report = {"arguments": arguments(options.output), "processor": machine(options.device), "results": rows}
         options.output.write_text(json.dumps(report, indent=1) + "\n", encoding="utf-8")
 
 
