@@ -23,7 +23,7 @@ from termweave.decoding import beam
 from termweave.decoding.beam import Steps
 from termweave.decoding.recorded import RecordedSteps
 
-PARTS = ("automaton", "encode", "_start", "enter", "advance", "_select", "_emit")
+PARTS = ("told", "demands", "automaton", "encode", "_start", "enter", "advance", "_select", "_emit")
 
 
 class Clock:

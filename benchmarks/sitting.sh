@@ -65,7 +65,8 @@ whole_run() {
     step encode encode
     step prepare prepare &
     while [ -e hold ]; do sleep 1; done
-    cat carry/work-*/* 2>/dev/null | tar x 2>/dev/null
+    # Said aloud if it fails: a model that was brought along would be trained again.
+    ! ls carry/work-*/* >/dev/null 2>&1 || logged restore bash -c 'set -o pipefail; cat carry/work-*/* | tar x'
     [ "$PART" != base ] || step train.stage1 train.stage1
     [ "$PART" != large ] || step train.stage1-large train.stage1-large
     wait

@@ -120,21 +120,20 @@ class Engine:
         self.steps: dict[SearchOptions, CountedSteps] = {}
 
     def prepare(self, request: Request, problem: Problem) -> Decode:
-        """Outside the clock: token ids become tensors, constraints too. The automaton is made while it runs."""
+        """Outside the clock, as with all engines: source ids become a tensor. All that constraints need is timed."""
         limits = torch.full((request.batch,), request.length)
         # One guaranteed search; `Translator` spares itself that where a plain one meets everything already.
         options = SearchOptions(request.beam, max_length=request.length, aware=self.aware, cut=True)
         steps = self.steps_for(options)
         sources = torch.tensor(problem.sources, device=self.device)
         sources = F.pad(sources, (0, steps.width(request.length) - request.length), value=PADDING)
-        told = self.told(problem, alike=steps.multiple > 1)
-        demands = self.demands(problem)
         self.wait()
 
         @torch.inference_mode()
         def decode() -> Decoded:
             steps.taken = 0
-            memory = steps.encode(sources, told)
+            memory = steps.encode(sources, self.told(problem, alike=steps.multiple > 1))
+            demands = self.demands(problem)
             automaton = self.automaton(demands, steps.multiple) if demands else None
             found = beam_search(self.model, memory, limits, MARKS, options, automaton, steps)
             self.wait()
