@@ -15,6 +15,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from termweave.accelerators import sent_together
 from termweave.storage import Array
 
 WIDTH_MULTIPLE = 8  # widths are rounded up to this: few distinct shapes, and what matrix units and masks like
@@ -72,7 +73,9 @@ class ConstraintTensors:
         return ConstraintTensors(self.source.map(function), self.target.map(function), function(self.target_tokens))
 
     def to(self, device: torch.device) -> ConstraintTensors:
-        return self.map(lambda tensor: tensor.to(device, non_blocking=True))
+        tensors = (*vars(self.source).values(), *vars(self.target).values(), self.target_tokens)
+        *sides, tokens = sent_together(tensors, device)
+        return ConstraintTensors(ConstraintSide(*sides[:4]), ConstraintSide(*sides[4:]), tokens)
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from termweave.accelerators import choose_device, current
+from termweave.accelerators import choose_device, current, sent
 from termweave.constraints.constraint import Constraint
 from termweave.constraints.glossary import Glossary
 from termweave.constraints.source_places import replace_sources
@@ -420,7 +420,7 @@ class Translator:
         width = steps.width(int(lengths.max()))
         source = torch.from_numpy(pad_rows(np.concatenate(rows), lengths, width, subwords.pad))
         constraints = constraints_from_ids([request.constraints for request in batch], subwords.pad, steps.multiple > 1)
-        memory = steps.encode(source.to(device), constraints.to(device) if constraints else None)
+        memory = steps.encode(sent(source, device), constraints.to(device) if constraints else None)
         limits = torch.from_numpy(lengths * LENGTH_FACTOR + LENGTH_EXTRA)
         automaton = None
         if any(request.wishes for request in batch):
