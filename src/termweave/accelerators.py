@@ -48,7 +48,7 @@ def sent_together(tensors: Sequence[Tensor], device: torch.device) -> list[Tenso
     sizes = [tensor.numel() for tensor in tensors]
     piece = torch.empty(sum(sizes), dtype=tensors[0].dtype, pin_memory=True)
     torch.cat([tensor.reshape(-1) for tensor in tensors], out=piece)
-    parts = sent(piece, device).split(sizes)
+    parts = torch.split(sent(piece, device), sizes)
     return [part.view(tensor.shape) for part, tensor in zip(parts, tensors, strict=True)]
 
 
