@@ -37,6 +37,7 @@ test: check node
 kernels: install
 	$(BIN)/pip install --quiet triton
 	TRITON_INTERPRET=1 $(BIN)/python -m pytest tests/model/test_attention_kernels.py tests/model/test_copy_kernels.py \
+		tests/model/test_encoder_kernels.py \
 		tests/decoding/test_bank_kernels.py tests/decoding/test_selection_kernels.py \
 		tests/decoding/test_step_kernels.py
 

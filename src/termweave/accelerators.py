@@ -18,9 +18,20 @@ def has_kernels(device: torch.device) -> bool:
     return device.type in WITH_KERNELS and find_spec("triton") is not None
 
 
+def may_use_kernels(device: torch.device) -> bool:
+    """For what is also trained: our kernels have no derivatives, and torch compiles what it trains by itself."""
+    training = torch.is_grad_enabled() or torch.compiler.is_compiling() or torch.is_autocast_enabled(device.type)
+    return not training and has_kernels(device)
+
+
 def laid_out(*tensors: Tensor) -> tuple[Tensor, ...]:
     """As kernels' addresses have it; nothing is copied that lies so already."""
     return tuple(tensor.contiguous() for tensor in tensors)
+
+
+def in_rows(tensor: Tensor) -> Tensor:
+    """With the last axis in one piece; the others may lie anyhow, as in a part of a projection."""
+    return tensor if tensor.stride(-1) == 1 else tensor.contiguous()
 
 
 def current(device: torch.device) -> AbstractContextManager[object]:

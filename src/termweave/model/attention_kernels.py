@@ -14,7 +14,7 @@ import triton
 import triton.language as tl
 from torch import Tensor, nn
 
-from termweave.accelerators import laid_out
+from termweave.accelerators import in_rows, laid_out
 from termweave.model.attention import KeysValues
 
 MOST_HYPOTHESES = 16  # of a sentence; with more, torch's kernels have enough to do
@@ -153,7 +153,7 @@ def can_attend(hypotheses: int, width: int) -> bool:
 def attend_memory(queries: Tensor, memory: KeysValues, places: Tensor) -> Tensor:
     """queries (batch, heads, hypotheses, width), places as in `Visible` → (batch, hypotheses, d)."""
     batch, heads, hypotheses, width = queries.shape
-    queries, keys, values, places = (_in_rows(tensor) for tensor in (queries, *memory, places))
+    queries, keys, values, places = (in_rows(tensor) for tensor in (queries, *memory, places))
     if keys.stride() != values.stride():
         keys, values = keys.contiguous(), values.contiguous()
     attended = queries.new_empty(batch, hypotheses, heads * width)
@@ -172,7 +172,7 @@ def attend_past(queries: Tensor, own: KeysValues, past: KeysValues, ancestry: Te
     """
     batch, heads, hypotheses, width = queries.shape
     assert past.keys.is_contiguous() and past.values.is_contiguous() and ancestry.is_contiguous()
-    queries, keys, values = (_in_rows(tensor) for tensor in (queries, *own))
+    queries, keys, values = (in_rows(tensor) for tensor in (queries, *own))
     if keys.stride() != values.stride():
         keys, values = keys.contiguous(), values.contiguous()
     attended = queries.new_empty(batch, hypotheses, heads * width)
@@ -195,11 +195,6 @@ def add_norm(states: Tensor, change: Tensor, norm: nn.LayerNorm, keep: bool) -> 
         lanes=int(triton.next_power_of_2(dimension)), keep=keep,
     )  # fmt: skip
     return stream, normed
-
-
-def _in_rows(tensor: Tensor) -> Tensor:
-    """With the last axis in one piece; the others may lie anyhow, as in a part of a projection."""
-    return tensor if tensor.stride(-1) == 1 else tensor.contiguous()
 
 
 def _shape(hypotheses: int, width: int) -> dict[str, int | None]:

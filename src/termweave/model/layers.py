@@ -10,12 +10,12 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from termweave.accelerators import has_kernels
+from termweave.accelerators import has_kernels, may_use_kernels
 from termweave.config import ModelConfig
 from termweave.model.attention import KeysValues, MultiHeadAttention, Visible, attend_few
 from termweave.model.cache import SelfAttentionCache
 from termweave.model.products import Linear
-from termweave.model.vectors import with_constraints
+from termweave.model.vectors import attend_with_constraints, with_constraints
 
 
 def sinusoidal_positions(length: int, dimension: int) -> Tensor:
@@ -37,8 +37,16 @@ class FeedForward(nn.Module):
         self.outer = Linear(config.feed_forward, config.dimension)
 
     def forward(self, states: Tensor) -> Tensor:
-        result: Tensor = self.outer(self.activation(self.inner(states)))
+        result: Tensor = self.outer(self._activated(states))
         return result
+
+    def _activated(self, states: Tensor) -> Tensor:
+        product = self.inner
+        if self.activation is F.relu and isinstance(product, Linear) and may_use_kernels(states.device):
+            # A GPU's library applies it along with the product, without a pass of its own.
+            activated = torch._addmm_activation(product.bias, states.flatten(0, -2), product.weight.t())
+            return activated.view(*states.shape[:-1], -1)
+        return self.activation(product(states))
 
 
 class Stream(NamedTuple):
@@ -64,6 +72,10 @@ class Residual(nn.Module):
 
     def leave(self, states: Tensor, change: Tensor) -> Tensor:
         """The stream after the sub-layer."""
+        if not self.first and not self.training and may_use_kernels(states.device):
+            from termweave.model import attention_kernels
+
+            return attention_kernels.add_norm(states, change, self.norm, keep=False)[1]
         states = states + self.dropout(change)
         result: Tensor = states if self.first else self.norm(states)
         return result
@@ -92,7 +104,7 @@ class EncoderLayer(nn.Module):
     def forward(self, states: Tensor, mask: Tensor, extra: KeysValues | None) -> Tensor:
         """states (batch, length, d); mask (batch, 1, 1, constraint slots + length); extra: of the constraints."""
         queries, own = self.attention.project_all(self.attention_residual.enter(states))
-        attended = self.attention(queries, with_constraints(own, extra), mask)
+        attended = self.attention.output(attend_with_constraints(queries, own, extra, mask))
         states = self.attention_residual.leave(states, attended)
         changed = self.feed_forward(self.feed_forward_residual.enter(states))
         return self.feed_forward_residual.leave(states, changed)

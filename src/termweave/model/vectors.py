@@ -16,8 +16,9 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from termweave.accelerators import may_use_kernels
 from termweave.data.batches import ConstraintTensors
-from termweave.model.attention import KeysValues, MultiHeadAttention
+from termweave.model.attention import KeysValues, MultiHeadAttention, attend
 
 
 class ConstraintVectors(NamedTuple):
@@ -127,17 +128,19 @@ class BatchedAdapters(nn.Module):
         super().__init__()
         outer, outer_bias = _folded(adapters, projection)
         inner = adapters.inner_weight.detach().movedim(0, 2).flatten(2)  # (2, d, layers · d)
-        inner_bias = adapters.inner_bias.detach().movedim(0, 2).flatten(2)
+        inner_bias = adapters.inner_bias.detach().movedim(0, 2).flatten(1)
         self.inner, self.inner_bias = (nn.Buffer(part.contiguous()) for part in (inner, inner_bias))
         self.outer = nn.Buffer(outer.mT.transpose(0, 1).contiguous())  # (2, layers, d, d)
         self.outer_bias = nn.Buffer(outer_bias.transpose(0, 1).contiguous())
 
     def forward(self, vectors: Tensor) -> Tensor:
-        hidden = torch.baddbmm(self.inner_bias, vectors, self.inner).relu_()
-        by_layer = hidden.view(*hidden.shape[:2], self.outer.shape[1], -1).transpose(1, 2)  # (2, layers, tokens, d)
-        adapted = torch.empty_like(by_layer.transpose(0, 1), memory_format=torch.contiguous_format)
-        for side in range(2):
-            torch.baddbmm(self.outer_bias[side], by_layer[side], self.outer[side], out=adapted[:, side])
+        _, layers, dimension, _ = self.outer.shape
+        adapted = vectors.new_empty(layers, 2, vectors.shape[1], dimension)
+        for side, own in enumerate(vectors):
+            # Bias and activation go along with the product, without a pass of their own over all layers.
+            hidden = torch._addmm_activation(self.inner_bias[side], own, self.inner[side])
+            by_layer = hidden.view(-1, layers, dimension).transpose(0, 1)
+            torch.baddbmm(self.outer_bias[side], by_layer, self.outer[side], out=adapted[:, side])
         return adapted
 
 
@@ -206,7 +209,22 @@ def with_constraints(own: KeysValues, extra: KeysValues | None) -> KeysValues:
     """[constraints; original], along the length."""
     if extra is None:
         return own
+    if may_use_kernels(own.keys.device):
+        from termweave.model import encoder_kernels
+
+        if encoder_kernels.can_join(own, extra):
+            return encoder_kernels.join(own, extra)
     return KeysValues(
         torch.cat([extra.keys.to(own.keys.dtype), own.keys], dim=2),
         torch.cat([extra.values.to(own.values.dtype), own.values], dim=2),
     )
+
+
+def attend_with_constraints(queries: Tensor, own: KeysValues, extra: KeysValues | None, mask: Tensor) -> Tensor:
+    """What queries see of [constraints; original], (batch, length, d); mask (batch, 1, 1, keys), True where visible."""
+    if may_use_kernels(queries.device):
+        from termweave.model import encoder_kernels
+
+        if encoder_kernels.can_attend(own, extra):
+            return encoder_kernels.attend(queries, own, extra, mask)
+    return attend(queries, with_constraints(own, extra), mask)

@@ -1,0 +1,133 @@
+"""The kernels for attention over [constraints; sentence], against torch. Without a GPU, Triton interprets them."""
+
+from __future__ import annotations
+
+import functools
+import os
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+pytest.importorskip("triton", reason="Triton comes with CUDA builds of torch; `make kernels` installs it")
+if not torch.cuda.is_available():
+    os.environ["TRITON_INTERPRET"] = "1"
+
+from termweave import accelerators
+from termweave.data.batches import constraints_from_ids
+from termweave.model import encoder_kernels
+from termweave.model.attention import KeysValues, attend
+from termweave.model.vectors import attend_with_constraints, with_constraints
+
+DEVICE = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+HEADS = 2
+TYPES = st.sampled_from([torch.float32, torch.bfloat16])
+WIDTHS = st.sampled_from([16, 32, 64])
+CLOSE = {torch.float32: {"atol": 1e-5, "rtol": 1e-5}, torch.bfloat16: {"atol": 3e-2, "rtol": 3e-2}}
+
+
+def with_kernels(test):
+    @functools.wraps(test)
+    def run(**given):
+        with pytest.MonkeyPatch.context() as patch, torch.no_grad():
+            patch.setattr(accelerators, "WITH_KERNELS", (DEVICE.type,))
+            test(**given)
+
+    return run
+
+
+def projected(batch: int, length: int, width: int, kind: torch.dtype, parts: int) -> list[torch.Tensor]:
+    """Queries, keys, values as attention makes them: views of one tensor, (batch, heads, length, width) each."""
+    together = torch.randn(batch, length, parts, HEADS, width, device=DEVICE).to(kind)
+    return [part.transpose(1, 2) for part in together.unbind(2)]
+
+
+def joined(own: KeysValues, extra: KeysValues | None) -> KeysValues:
+    if extra is None:
+        return own
+    return KeysValues(*(torch.cat(both, dim=2) for both in zip(extra, own, strict=True)))
+
+
+@settings(max_examples=40, deadline=None)
+@given(
+    batch=st.integers(1, 3),
+    length=st.integers(1, 70),
+    slots=st.integers(0, 40),
+    width=WIDTHS,
+    kind=TYPES,
+    seed=st.integers(0, 99),
+)
+@with_kernels
+def test_attention_over_both_is_that_over_one_piece(batch, length, slots, width, kind, seed):
+    torch.manual_seed(seed)
+    queries, *own = projected(batch, length, width, kind, 3)
+    own = KeysValues(*own)
+    extra = KeysValues(*projected(batch, slots, width, kind, 2)) if slots else None
+    seen = torch.rand(batch, 1, 1, slots + length, device=DEVICE) < 0.6
+    seen[torch.arange(batch), :, :, torch.randint(slots + length, (batch,))] = True
+    both = joined(own, extra)
+    exact = attend(queries.float(), KeysValues(both.keys.float(), both.values.float()), seen)
+    for memory in (own, extra) if extra else (own,):  # what is hidden may hold anything
+        hidden = ~(seen[:, :, 0, :slots] if memory is extra else seen[:, :, 0, slots:])
+        memory.values.masked_fill_(hidden.unsqueeze(3), float("nan"))
+    assert encoder_kernels.can_attend(own, extra)
+    found = attend_with_constraints(queries, own, extra, seen)
+    assert found.dtype == kind and found.is_contiguous()
+    torch.testing.assert_close(found.float(), exact, **CLOSE[kind])
+
+
+@settings(max_examples=40, deadline=None)
+@given(
+    batch=st.integers(1, 3),
+    length=st.integers(1, 40),
+    slots=st.integers(1, 40),
+    width=st.sampled_from([1, 4, 64, 128]),
+    kind=TYPES,
+    seed=st.integers(0, 99),
+)
+@with_kernels
+def test_joining_is_concatenation(batch, length, slots, width, kind, seed):
+    torch.manual_seed(seed)
+    own, extra = (KeysValues(*projected(batch, count, width, kind, 2)) for count in (length, slots))
+    assert encoder_kernels.can_join(own, extra)
+    for found, expected in zip(with_constraints(own, extra), joined(own, extra), strict=True):
+        assert torch.equal(found, expected) and found.is_contiguous()
+
+
+def test_what_does_not_suit_is_left_to_torch(monkeypatch):
+    monkeypatch.setattr(accelerators, "WITH_KERNELS", (DEVICE.type,))
+    torch.manual_seed(0)
+    queries, *own = projected(2, 5, 24, torch.float32, 3)
+    extra = KeysValues(*projected(2, 3, 24, torch.float32, 2))
+    seen = torch.ones(2, 1, 1, 8, dtype=torch.bool, device=DEVICE)
+    with torch.no_grad():
+        found = attend_with_constraints(queries, KeysValues(*own), extra, seen)
+    torch.testing.assert_close(found, attend(queries, joined(KeysValues(*own), extra), seen))
+
+
+def test_training_has_derivatives(monkeypatch):
+    monkeypatch.setattr(accelerators, "WITH_KERNELS", (DEVICE.type,))
+    queries, *own = (part.requires_grad_() for part in projected(2, 5, 16, torch.float32, 3))
+    extra = KeysValues(*(part.requires_grad_() for part in projected(2, 3, 16, torch.float32, 2)))
+    seen = torch.ones(2, 1, 1, 8, dtype=torch.bool, device=DEVICE)
+    attend_with_constraints(queries, KeysValues(*own), extra, seen).sum().backward()
+    assert all(part.grad is not None for part in (queries, *own, *extra))
+
+
+@pytest.mark.parametrize("variant", ["paper", "copy"])
+@torch.no_grad()
+def test_sentences_are_encoded_as_without_kernels(make_model, monkeypatch, variant):
+    model = make_model(variant=variant, attention=True, output=True, dimension=32, heads=2).to(DEVICE).eval()
+    source = torch.randint(4, 40, (4, 9), device=DEVICE)
+    source[1, 5:] = source[3, 2:] = model.padding
+    constraints = constraints_from_ids([[([5, 6], [7]), ([8], [9, 10])], [], [([4], [4])], []], model.padding)
+    expected = model.decoder_memory(model.encode(source, constraints.to(DEVICE)))
+    monkeypatch.setattr(accelerators, "WITH_KERNELS", (DEVICE.type,))
+    model.use_precision("float32")
+    found = model.decoder_memory(model.encode(source, constraints.to(DEVICE)))
+    seen = expected.visible.mask[:, 0, 0] == 0
+    for own, other in zip(found.layers, expected.layers, strict=True):
+        for part, counterpart in zip(own, other, strict=True):
+            both = (tensor.transpose(1, 2)[seen] for tensor in (part, counterpart))
+            torch.testing.assert_close(*both, atol=1e-4, rtol=1e-4)
