@@ -69,14 +69,18 @@ class FixedSteps:
         self.most_bytes = most_bytes
         self._stages: OrderedDict[Hashable, Stage] = OrderedDict()
         self._stage: Stage | None = None
+        self._empty: dict[int, SelfAttentionCache] = {}  # by beam: a cache of one sentence in which nothing is yet
 
     def encode(self, source: Tensor, constraints: ConstraintTensors | None) -> DecoderMemory:
         return self.model.decoder_memory(self.model.encode(source, constraints))
 
     def start_cache(self, batch: int, beam: int) -> SelfAttentionCache:
         """Nothing is in it yet: all sentences share one sentence's zeros, until these are copied onto a stage."""
-        cache = self.model.start_fixed_cache(1, beam, STEPS)
-        return mapped(cache, lambda tensor: tensor.expand(batch, *tensor.shape[1:]) if tensor.dim() else tensor)
+        if beam not in self._empty:
+            self._empty[beam] = self.model.start_fixed_cache(1, beam, STEPS)
+        return mapped(
+            self._empty[beam], lambda tensor: tensor.expand(batch, *tensor.shape[1:]) if tensor.dim() else tensor
+        )
 
     def size(self, sentences: int) -> int:
         """1, 2, 3, 4, 6, 8, 12, 16, 24, …"""
@@ -99,7 +103,7 @@ class FixedSteps:
             copied = mapped(state, lambda tensor: tensor.clone(memory_format=torch.contiguous_format))
             stage = Stage(copied, leaves(copied))
         else:
-            torch._foreach_copy_(stage.leaves, tensors)
+            copy_leaves(stage, state, tensors)
         self._stages[key] = self._stage = stage
         self._forget()
         entered = _same(stage.state)  # what happens to its attributes must not happen to the stage's
@@ -205,6 +209,16 @@ class RecordedSteps(FixedSteps):
             return len(state.searching)
         before.synchronize()
         return int(self._open)
+
+
+def copy_leaves(stage: Stage, state: BeamState, tensors: list[Tensor]) -> None:
+    """Put the tensors of a state where those of the stage lie.
+
+    Before the first step nothing was written into the cache: what an earlier search left there is hidden all the same.
+    """
+    unread = {id(leaf) for leaf in leaves(stage.state.cache.layers)} if state.cache.length == 0 else set()
+    pairs = [pair for pair in zip(stage.leaves, tensors, strict=True) if id(pair[0]) not in unread]
+    torch._foreach_copy_([own for own, _ in pairs], [new for _, new in pairs])
 
 
 def mapped(value: Value, function: Callable[[Tensor], Tensor]) -> Value:
