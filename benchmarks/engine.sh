@@ -2,9 +2,11 @@
 # The decoding engine on one GPU:
 #
 #     bash benchmarks/engine.sh look     # do the kernels agree, the bars at batch 128, where the time goes: 3 minutes
-#     bash benchmarks/engine.sh whole    # what docs/results/decoding.md reports: 7 minutes
+#     bash benchmarks/engine.sh bars     # all batch sizes, beside transformers: 4 minutes; nothing else must run
+#     bash benchmarks/engine.sh growth   # against batch, beam, constraints and length; the card's limits: 3 minutes
 #
-# Results go to OUT (default: docs/results/decoding); `python benchmarks/render_decode.py` makes the page of them.
+# docs/results/decoding.md reports `bars` and `growth`: results go to OUT (default: docs/results/decoding), and
+# `python benchmarks/render_decode.py` makes the page of them.
 set -u
 export PYTHONPATH=src PYTHONUNBUFFERED=1 PYTHONWARNINGS=ignore
 OUT=${OUT:-docs/results/decoding}
@@ -32,11 +34,11 @@ look)
     decode look.json 150 --precisions float32 --batches 128 --rounds 3
     limits look-limits.json 60 --precisions float32 --batches 128
     ;;
-whole)
-    decode gpu.json 240 --batches 128 32 1 8 256 --rounds 3
+bars) decode gpu.json 240 --batches 128 32 1 8 256 --rounds 3 ;;
+growth)
     timeout 100 python3 benchmarks/decode_growth.py --device "$DEVICE" --output "$OUT/growth-gpu.json" $TINY
     date +%T
     limits limits.json 90
     ;;
-*) sed -n '2,8s/^# \{0,1\}//p' "$0" ;;
+*) sed -n '2,10s/^# \{0,1\}//p' "$0" ;;
 esac
