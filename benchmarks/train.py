@@ -27,7 +27,7 @@ from torch import nn
 
 from termweave import storage
 from termweave.config import ModelConfig, load_config
-from termweave.data.batches import Batch, constraint_side, constraint_tensors
+from termweave.data.batches import Batch, lay_out_constraints
 from termweave.data.corpus import PreparedCorpus
 from termweave.data.stream import BatchStream, Weighting
 from termweave.model.transformer import Transformer
@@ -58,10 +58,8 @@ def make_batch(width: int, tokens: int, vocabulary: int, constrained: bool, rand
         sides = []
         for _ in range(2):
             sizes = random.integers(1, 5, int(per_sentence.sum()))
-            sides.append(
-                constraint_side(random.integers(FIRST_WORD, vocabulary, int(sizes.sum())), sizes, per_sentence)
-            )
-        constraints = constraint_tensors(sides[0], sides[1], PADDING)
+            sides.append((random.integers(FIRST_WORD, vocabulary, int(sizes.sum())), sizes))
+        constraints = lay_out_constraints(sides[0], sides[1], per_sentence, PADDING)
     return Batch(
         source=torch.from_numpy(source),
         target_input=torch.from_numpy(np.roll(target, 1, axis=1)),

@@ -38,7 +38,7 @@ from termweave.data.batches import ConstraintTensors, constraints_from_ids
 from termweave.decoding.automaton import Automaton, Demands, Requirement, WordJoins
 from termweave.decoding.beam import BeamState, Marks, PlainSteps, SearchOptions, Steps, beam_search
 from termweave.decoding.recorded import RecordedSteps
-from termweave.decoding.tables import compile_automaton
+from termweave.decoding.tables import compile_tables
 from termweave.model.transformer import Transformer, constraint_parameters
 
 # No end mark, and the outputs cut at the limit: exactly `length` steps.
@@ -153,17 +153,16 @@ class Engine:
             return None
         rows = zip(problem.sources, problem.constraints, strict=True)
         pairs = [[(source[: len(phrase)], phrase) for phrase in own] for source, own in rows]
-        constraints = constraints_from_ids(pairs, PADDING, alike)
-        return None if constraints is None else constraints.to(self.device)
+        return constraints_from_ids(pairs, PADDING, alike, self.device)
 
     def demands(self, problem: Problem) -> list[Demands]:
         """What the search guarantees. Every token is a word."""
         if not self.guaranteed or not any(problem.constraints):
             return []
-        return [Demands(tuple(Requirement((tuple(phrase),)) for phrase in own)) for own in problem.constraints]
+        return [Demands(tuple([Requirement((tuple(phrase),)) for phrase in own])) for own in problem.constraints]
 
     def automaton(self, demands: list[Demands], multiple: int) -> Automaton:
-        return compile_automaton(demands, WORDS, multiple, pinned=self.device.type == "cuda").to(self.device)
+        return compile_tables(demands, WORDS, multiple, pinned=self.device.type == "cuda").on(self.device)
 
     def wait(self) -> None:
         if self.device.type == "cuda":

@@ -2,16 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from importlib.util import find_spec
+from itertools import accumulate
+from math import prod
+from operator import mul
 
+import numpy as np
 import torch
 from torch import Tensor
 
 from termweave.errors import ConfigError
+from termweave.storage import Array
 
 WITH_KERNELS = ("cuda",)  # devices
+CPU = torch.device("cpu")
+ALIGNMENT = 64  # bytes, of tensors in memory they share
+NUMPY_TYPES = {torch.long: np.int64, torch.bool: np.bool_}
 
 
 def has_kernels(device: torch.device) -> bool:
@@ -52,15 +60,38 @@ def sent(tensor: Tensor, device: torch.device) -> Tensor:
     return tensor.to(device, non_blocking=True)
 
 
-def sent_together(tensors: Sequence[Tensor], device: torch.device) -> list[Tensor]:
-    """Several small tensors of one type, in a single piece: a copy takes its time, however little it copies."""
-    if device.type != "cuda" or any(tensor.device.type != "cpu" for tensor in tensors):
-        return [tensor.to(device) for tensor in tensors]
-    sizes = [tensor.numel() for tensor in tensors]
-    piece = torch.empty(sum(sizes), dtype=tensors[0].dtype, pin_memory=True)
-    torch.cat([tensor.reshape(-1) for tensor in tensors], out=piece)
-    parts = torch.split(sent(piece, device), sizes)
-    return [part.view(tensor.shape) for part, tensor in zip(parts, tensors, strict=True)]
+class Piece:
+    """Zeros for several arrays, made on the host, which become the tensors of a device.
+
+    They lie in one piece of memory: a copy takes its time, however little it copies. Nor is there a tensor of each on
+    the host if they go elsewhere, for while tensors are made, a device that waits for them has nothing to do.
+    """
+
+    def __init__(self, shapes: Iterable[tuple[torch.dtype, Sequence[int]]], pinned: bool = False) -> None:
+        """pinned: in memory that a GPU can read by itself, and which is used again as soon as nobody needs it."""
+        self._parts = []
+        end = 0
+        for kind, shape in shapes:
+            self._parts.append((kind, shape, end))
+            end += -(-kind.itemsize * prod(shape) // ALIGNMENT) * ALIGNMENT
+        self._memory = torch.zeros(end, dtype=torch.uint8, pin_memory=pinned)
+
+    def arrays(self) -> list[Array]:
+        """To be filled in before the tensors are asked for."""
+        memory = self._memory.numpy()
+        return [np.ndarray(shape, NUMPY_TYPES[kind], memory, start) for kind, shape, start in self._parts]
+
+    def tensors(self, device: torch.device) -> list[Tensor]:
+        memory = sent(self._memory, device)
+        of_kind = {kind: memory.view(kind) for kind in {kind for kind, _, _ in self._parts}}
+        return [
+            of_kind[kind].as_strided(shape, _strides(shape), start // kind.itemsize)
+            for kind, shape, start in self._parts
+        ]
+
+
+def _strides(shape: Sequence[int]) -> list[int]:
+    return [*accumulate(shape[:0:-1], mul, initial=1)][::-1]
 
 
 def allow_fast_products() -> None:

@@ -11,11 +11,9 @@ from hypothesis import strategies as st
 from termweave.data.batches import (
     FLAT_MULTIPLE,
     WIDTH_MULTIPLE,
-    constraint_side,
-    constraint_tensors,
     constraints_from_ids,
+    lay_out_constraints,
     pad_rows,
-    ranges,
     round_up,
 )
 
@@ -32,14 +30,6 @@ def numbers(values: list[int]) -> np.ndarray:
 
 
 @relaxed
-@given(st.lists(st.tuples(st.integers(0, 50), st.integers(0, 6)), max_size=8))
-def test_ranges(pairs):
-    starts, lengths = numbers([start for start, _ in pairs]), numbers([length for _, length in pairs])
-    expected = [index for start, length in pairs for index in range(start, start + length)]
-    assert ranges(starts, lengths).tolist() == expected
-
-
-@relaxed
 @given(rows=RAGGED, more=st.integers(0, 3))
 def test_pad_rows(rows, more):
     width = max(map(len, rows)) + more
@@ -48,13 +38,15 @@ def test_pad_rows(rows, more):
     assert padded.tolist() == [row + [-7] * (width - len(row)) for row in rows]
 
 
-def side(sentences: list[list[list[int]]]):
+def laid_out_twice(sentences: list[list[list[int]]]):
+    """The same phrases on both sides."""
     phrases = [phrase for sentence in sentences for phrase in sentence]
-    return constraint_side(
-        numbers([token for phrase in phrases for token in phrase]),
-        numbers([len(phrase) for phrase in phrases]),
-        numbers([len(sentence) for sentence in sentences]),
-    )
+    flat = numbers([token for phrase in phrases for token in phrase]), numbers([len(phrase) for phrase in phrases])
+    return lay_out_constraints(flat, flat, numbers([len(sentence) for sentence in sentences]), PADDING)
+
+
+def side(sentences: list[list[list[int]]]):
+    return laid_out_twice(sentences).source
 
 
 @relaxed
@@ -101,8 +93,7 @@ def test_packing_undoes_padding(sentences):
 @relaxed
 @given(SENTENCES)
 def test_target_tokens_stand_in_their_slots(sentences):
-    laid_out = side(sentences)
-    tokens = constraint_tensors(laid_out, laid_out, PADDING).target_tokens
+    tokens = laid_out_twice(sentences).target_tokens
     for row, sentence in enumerate(sentences):
         expected = [token for phrase in sentence for token in phrase]
         assert tokens[row].tolist() == expected + [PADDING] * (tokens.shape[1] - len(expected))

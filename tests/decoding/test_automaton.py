@@ -34,6 +34,7 @@ DEMANDS = st.builds(
     REQUIRED,
     st.lists(PHRASE, max_size=2).map(tuple),
     st.booleans(),
+    st.just(()),
 )
 OUTPUT = st.lists(st.integers(1, VOCABULARY - 1), max_size=14)
 
@@ -113,7 +114,7 @@ def test_a_required_word_that_begins_with_a_forbidden_one_comes_nearer_with_ever
 
 
 @settings(max_examples=300, deadline=None)
-@given(st.builds(Demands, REQUIRED, st.just(()), st.booleans()), OUTPUT)
+@given(st.builds(Demands, REQUIRED, st.just(()), st.booleans(), st.just(())), OUTPUT)
 def test_missing_is_a_promise_that_can_be_kept(demands, output):
     """With nothing forbidden: 0 means that all is fulfilled, and some token always brings it down by one."""
     automaton = compile_automaton([demands], JOINS)

@@ -25,7 +25,7 @@ from termweave.model.output import Scores
 DEVICE = torch.device("cuda" if torch.cuda.is_available() else "cpu")
 END = 0
 FORBIDDEN = st.lists(PHRASE, max_size=1).map(tuple)
-DEMANDS = st.builds(Demands, REQUIRED, FORBIDDEN, st.booleans())
+DEMANDS = st.builds(Demands, REQUIRED, FORBIDDEN, st.booleans(), st.just(()))
 
 
 def random_place(automaton: Automaton, beam: int, steps: int) -> vdba.Place:

@@ -14,7 +14,7 @@ from termweave.decoding.tables import compile_automaton
 from termweave.model.output import Scores
 
 END = 0
-DEMANDS = st.builds(Demands, REQUIRED, st.lists(PHRASE, max_size=2).map(tuple), st.booleans())
+DEMANDS = st.builds(Demands, REQUIRED, st.lists(PHRASE, max_size=2).map(tuple), st.booleans(), st.just(()))
 
 
 def random_place(automaton: Automaton, beam: int, steps: int) -> vdba.Place:

@@ -21,7 +21,7 @@ from termweave.model.transformer import Transformer
 BEGIN = END = 0  # token 0 joins nothing; here it begins and ends
 MARKS = Marks(BEGIN, END, never=())
 
-DEMANDS = st.builds(Demands, REQUIRED, st.just(()), st.booleans())
+DEMANDS = st.builds(Demands, REQUIRED, st.just(()), st.booleans(), st.just(()))
 
 
 @pytest.fixture(scope="module")

@@ -20,7 +20,7 @@ from termweave.decoding.recorded import FixedSteps, leaves
 from termweave.decoding.tables import compile_automaton
 
 FORBIDDEN = st.lists(PHRASE, max_size=2).map(tuple)
-DEMANDS = st.builds(Demands, REQUIRED, FORBIDDEN, st.booleans())
+DEMANDS = st.builds(Demands, REQUIRED, FORBIDDEN, st.booleans(), st.just(()))
 
 
 @settings(max_examples=100, deadline=None)

@@ -31,7 +31,7 @@ from termweave.model.transformer import DecoderMemory
 
 JOINS_OF_TOKENS = WordJoins(*np.zeros((2, 40), dtype=np.bool_))  # every token is a word
 FORBIDDEN = st.lists(PHRASE, max_size=1).map(tuple)
-DEMANDS = st.builds(Demands, REQUIRED, FORBIDDEN, st.booleans())
+DEMANDS = st.builds(Demands, REQUIRED, FORBIDDEN, st.booleans(), st.just(()))
 
 
 def seen_by_kernels(memory: DecoderMemory) -> DecoderMemory:

@@ -8,7 +8,7 @@ import torch
 from torch import nn
 
 from termweave.config import ModelConfig
-from termweave.data.batches import constraint_side, constraint_tensors, constraints_from_ids
+from termweave.data.batches import constraints_from_ids, lay_out_constraints
 from termweave.model.transformer import Transformer, constraint_parameters
 from termweave.training.objective import Objective
 
@@ -57,9 +57,10 @@ def test_each_ablation_alone_changes_the_distribution(make_model, make_batch, va
 @ALL_VARIANTS
 def test_an_all_empty_batch_has_finite_loss_and_gradients(make_model, make_batch, variant):
     model = make_model(variant=variant).train()
-    nothing = constraint_side(np.empty(0, dtype=np.int64), np.empty(0, dtype=np.int64), np.zeros(3, dtype=np.int64))
+    nothing = np.empty(0, dtype=np.int64), np.empty(0, dtype=np.int64)
+    constraints = lay_out_constraints(nothing, nothing, np.zeros(3, dtype=np.int64), 0)
     batch = make_batch(SOURCES, TARGETS)
-    batch = type(batch)(**{**vars(batch), "constraints": constraint_tensors(nothing, nothing, 0)})
+    batch = type(batch)(**{**vars(batch), "constraints": constraints})
     loss, _ = Objective(model, 0.1)(batch)
     loss.backward()
     assert loss.isfinite()

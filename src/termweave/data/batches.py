@@ -7,19 +7,26 @@ token (embedding, adaptation) runs on the flat tokens, and only attention sees t
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, fields, replace
+from itertools import chain
 from typing import Any, TypeVar
 
+import numba
 import numpy as np
 import torch
 from torch import Tensor
 
-from termweave.accelerators import sent_together
+from termweave.accelerators import CPU, Piece
 from termweave.storage import Array
 
 WIDTH_MULTIPLE = 8  # widths are rounded up to this: few distinct shapes, and what matrix units and masks like
 FLAT_MULTIPLE = 64  # the same for the number of flat constraint tokens
+
+Rows = tuple[Array, Array, Array]  # values and offsets of a ragged array, and which of its rows are meant
+Spans = tuple[Array, Array]  # first token in its sentence and number of tokens of each constraint
+Flat = tuple[Array, Array]  # ids of all phrases end to end, and the length of each
+Side = tuple[Array, Array, Array, Array]  # ids, positions, home, number of a `ConstraintSide`
 
 Record = TypeVar("Record", "ConstraintSide", "TokenLinks", "Batch")
 
@@ -73,9 +80,7 @@ class ConstraintTensors:
         return ConstraintTensors(self.source.map(function), self.target.map(function), function(self.target_tokens))
 
     def to(self, device: torch.device) -> ConstraintTensors:
-        tensors = (*vars(self.source).values(), *vars(self.target).values(), self.target_tokens)
-        *sides, tokens = sent_together(tensors, device)
-        return ConstraintTensors(ConstraintSide(*sides[:4]), ConstraintSide(*sides[4:]), tokens)
+        return self.map(lambda tensor: tensor.to(device))
 
 
 @dataclass(frozen=True)
@@ -125,13 +130,6 @@ def round_up(number: int, multiple: int) -> int:
     return -(-number // multiple) * multiple
 
 
-def ranges(starts: Array, lengths: Array) -> Array:
-    """The index ranges start … start+length, one after the other, as one flat array."""
-    ends = np.cumsum(lengths)
-    total = int(ends[-1]) if len(ends) else 0
-    return np.repeat(starts - (ends - lengths), lengths) + np.arange(total)
-
-
 def pad_rows(values: Array, lengths: Array, width: int, filler: int) -> Array:
     """Rows given end to end → (rows, width), filled up on the right."""
     padded = np.full((len(lengths), width), filler, dtype=np.int64)
@@ -139,60 +137,116 @@ def pad_rows(values: Array, lengths: Array, width: int, filler: int) -> Array:
     return padded
 
 
-def constraint_side(ids: Array, lengths: Array, per_sentence: Array, alike: bool = False) -> ConstraintSide:
-    """Lay out one side: ids of all constraints end to end, the length of each, constraints per sentence.
-
-    alike: sizes are rounded up so far that few of them are different.
-    """
-    sentences = np.repeat(np.arange(len(per_sentence)), per_sentence)
-    first = np.cumsum(per_sentence) - per_sentence
-    number = np.arange(len(lengths)) - np.repeat(first, per_sentence) + 1
-    token_sentence = np.repeat(sentences, lengths)
-    tokens = np.bincount(token_sentence, minlength=len(per_sentence))
-    width = round_up(max(int(tokens.max(initial=0)), 1), 2 * WIDTH_MULTIPLE if alike else WIDTH_MULTIPLE)
-    slot = ranges(np.zeros_like(tokens), tokens)
-    home = token_sentence * width + slot
-    padded_number = np.zeros((len(per_sentence), width), dtype=np.int64)
-    padded_number.reshape(-1)[home] = np.repeat(number, lengths)
-    flat = round_up(max(len(ids), 1), FLAT_MULTIPLE)
-    flat = 1 << (flat - 1).bit_length() if alike else flat
-    positions = ranges(np.zeros_like(lengths), lengths)
-    return ConstraintSide(
-        ids=_filled_up(ids, flat, 0),
-        positions=_filled_up(positions, flat, 0),
-        home=_filled_up(home, flat, padded_number.size),
-        number=torch.from_numpy(padded_number),
-    )
-
-
-def _filled_up(values: Array, size: int, filler: int) -> Tensor:
-    """What numpy's own function does in a tenth of the time: a device waits for it."""
-    filled = np.full(size, filler, dtype=np.int64)
-    filled[: len(values)] = values
-    return torch.from_numpy(filled)
-
-
-def constraint_tensors(source: ConstraintSide, target: ConstraintSide, padding: int) -> ConstraintTensors:
-    batch, width = target.number.shape
-    tokens = np.full(batch * width + 1, padding, dtype=np.int64)
-    tokens[target.home.numpy()] = target.ids.numpy()  # numpy's indexing is much the faster for so little
-    return ConstraintTensors(source, target, torch.from_numpy(tokens[:-1].reshape(batch, width)))
-
-
 def constraints_from_ids(
-    sentences: Sequence[Sequence[tuple[Sequence[int], Sequence[int]]]], padding: int, alike: bool = False
+    sentences: Sequence[Sequence[tuple[Sequence[int], Sequence[int]]]],
+    padding: int,
+    alike: bool = False,
+    device: torch.device = CPU,
 ) -> ConstraintTensors | None:
     """Lay out constraints given as (source ids, target ids) per sentence; None if there is none at all.
 
-    alike: see `constraint_side`.
+    alike: see `lay_out_constraints`.
     """
-    per_sentence = np.array([len(sentence) for sentence in sentences], dtype=np.int64)
-    if not per_sentence.sum():
+    phrases = [*chain.from_iterable(chain.from_iterable(sentences))]  # of the source and the target by turns
+    if not phrases:
         return None
-    pairs = [pair for sentence in sentences for pair in sentence]
-    sides = []
-    for side in (0, 1):
-        lengths = np.array([len(pair[side]) for pair in pairs], dtype=np.int64)
-        ids = np.array([token for pair in pairs for token in pair[side]], dtype=np.int64)
-        sides.append(constraint_side(ids, lengths, per_sentence, alike))
-    return constraint_tensors(sides[0], sides[1], padding)
+    source, target = _flat(phrases[::2]), _flat(phrases[1::2])
+    return lay_out_constraints(source, target, _numbers(map(len, sentences)), padding, alike, device)
+
+
+def _flat(phrases: Sequence[Sequence[int]]) -> Flat:
+    return _numbers(chain.from_iterable(phrases)), _numbers(map(len, phrases))
+
+
+def _numbers(values: Iterable[int]) -> Array:
+    return np.fromiter(values, dtype=np.int64)
+
+
+def lay_out_constraints(
+    source: Flat, target: Flat, counts: Array, padding: int, alike: bool = False, device: torch.device = CPU
+) -> ConstraintTensors:
+    """The same, given as the flat phrases of each side and how many constraints each sentence has.
+
+    alike: sizes are rounded up so far that few of them are different.
+    """
+    shapes: list[tuple[torch.dtype, tuple[int, ...]]] = []
+    for longest, total in (measure_side(source[1], counts), measure_side(target[1], counts)):
+        width = round_up(max(longest, 1), 2 * WIDTH_MULTIPLE if alike else WIDTH_MULTIPLE)
+        flat = round_up(max(total, 1), FLAT_MULTIPLE)
+        flat = 1 << (flat - 1).bit_length() if alike else flat
+        shapes += [*[(torch.long, (flat,))] * 3, (torch.long, (len(counts), width))]
+    piece = Piece([*shapes, shapes[-1]], pinned=device.type == "cuda")
+    *arrays, target_tokens = piece.arrays()
+    _fill_constraints(source, target, counts, padding, tuple(arrays), target_tokens)
+    *sides, tokens = piece.tensors(device)
+    return ConstraintTensors(ConstraintSide(*sides[:4]), ConstraintSide(*sides[4:]), tokens)
+
+
+@numba.njit(nogil=True, cache=True)
+def measure_side(lengths: Array, counts: Array) -> tuple[int, int]:
+    """Tokens of the sentence with the most constraint tokens, and of all sentences together."""
+    longest, total, constraint = 0, 0, 0
+    for sentence in range(len(counts)):
+        tokens = 0
+        for _ in range(counts[sentence]):
+            tokens += lengths[constraint]
+            constraint += 1
+        longest = max(longest, tokens)
+        total += tokens
+    return longest, total
+
+
+@numba.njit(nogil=True, cache=True)
+def _fill_constraints(
+    source: Flat, target: Flat, counts: Array, padding: int, sides: tuple[Array, ...], target_tokens: Array
+) -> None:
+    # Like phrases of a corpus, all in its only sentence.
+    offsets, rows = np.zeros(1, dtype=np.int64), np.zeros(len(counts), dtype=np.int64)
+    starts = np.cumsum(source[1]) - source[1], np.cumsum(target[1]) - target[1]
+    fill_side((source[0], offsets, rows), (starts[0], source[1]), counts, sides[:4])
+    tokens = fill_side((target[0], offsets, rows), (starts[1], target[1]), counts, sides[4:])
+    fill_target_tokens(sides[4:], tokens, padding, target_tokens)
+
+
+@numba.njit(nogil=True, cache=True)
+def fill_side(text: Rows, spans: Spans, counts: Array, side: Side) -> int:
+    """One side as `ConstraintSide` describes it; returns the number of tokens that are no filler."""
+    values, offsets, rows = text
+    starts, lengths = spans
+    ids, positions, home, number = side
+    width = number.shape[1]
+    put(number.reshape(-1), 0, number.size, 0)
+    token, constraint = 0, 0
+    for sentence in range(len(counts)):
+        slot = 0
+        for place in range(counts[sentence]):
+            first = offsets[rows[sentence]] + starts[constraint]
+            for position in range(np.int64(lengths[constraint])):
+                ids[token] = values[first + position]
+                positions[token] = position
+                home[token] = sentence * width + slot
+                number[sentence, slot] = place + 1
+                token += 1
+                slot += 1
+            constraint += 1
+    put(ids, token, len(ids), 0)
+    put(positions, token, len(ids), 0)
+    put(home, token, len(ids), number.size)
+    return token
+
+
+@numba.njit(nogil=True, cache=True)
+def fill_target_tokens(side: Side, tokens: int, padding: int, target_tokens: Array) -> None:
+    """Those of `ConstraintTensors`; so many tokens are no filler."""
+    ids, _, home, _ = side
+    flat = target_tokens.reshape(-1)
+    put(flat, 0, len(flat), padding)
+    for token in range(tokens):
+        flat[home[token]] = ids[token]
+
+
+@numba.njit(nogil=True, cache=True)
+def put(row: Array, first: int, last: int, value: float) -> None:
+    """row[first:last] = value, which takes numba much longer to compile."""
+    for place in range(first, last):
+        row[place] = value

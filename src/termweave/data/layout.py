@@ -22,13 +22,16 @@ from termweave.data.batches import (
     Batch,
     ConstraintSide,
     ConstraintTensors,
+    Rows,
+    Side,
+    Spans,
+    fill_side,
+    fill_target_tokens,
+    measure_side,
+    put,
     round_up,
 )
 from termweave.storage import Array, RaggedArray
-
-Rows = tuple[Array, Array, Array]  # values and offsets of a ragged array, and which of its rows are meant
-Side = tuple[Array, Array, Array, Array]  # ids, positions, home, number of a `ConstraintSide`
-Spans = tuple[Array, Array]  # first token in its sentence and number of tokens of each constraint
 
 NO_PHRASES = np.empty(0, dtype=PHRASE)
 
@@ -131,14 +134,14 @@ def _arrays(side: ConstraintSide) -> Side:
 def _measure(
     source: Rows, target: Rows, phrases: Array, counts: Array
 ) -> tuple[tuple[int, int, int], tuple[tuple[int, int], tuple[int, int]]]:
-    """Longest source, longest target, target tokens; then of each side of the constraints as `_measure_side`."""
+    """Longest source, longest target, target tokens; then of each side of the constraints as `measure_side`."""
     source_longest, target_longest, total = 0, 0, 0
     for index in range(len(counts)):
         source_longest = max(source_longest, _length(source, index))
         length = _length(target, index)
         target_longest = max(target_longest, length)
         total += length
-    sides = _measure_side(phrases["source_tokens"], counts), _measure_side(phrases["target_tokens"], counts)
+    sides = measure_side(phrases["source_tokens"], counts), measure_side(phrases["target_tokens"], counts)
     return (source_longest, target_longest, total), sides
 
 
@@ -147,20 +150,6 @@ def _length(chosen: Rows, index: int) -> int:
     _, offsets, rows = chosen
     length: int = offsets[rows[index] + 1] - offsets[rows[index]]
     return length
-
-
-@numba.njit(nogil=True, cache=True)
-def _measure_side(lengths: Array, counts: Array) -> tuple[int, int]:
-    """Tokens of the sentence with the most constraint tokens, and of all sentences together."""
-    longest, total, constraint = 0, 0, 0
-    for sentence in range(len(counts)):
-        tokens = 0
-        for _ in range(counts[sentence]):
-            tokens += lengths[constraint]
-            constraint += 1
-        longest = max(longest, tokens)
-        total += tokens
-    return longest, total
 
 
 @numba.njit(nogil=True, cache=True)
@@ -190,13 +179,9 @@ def _fill(
     source_side, target_side, target_tokens = constraints
     _fill_sentences(text, special, padded, given, expected)
     total = _fill_weights(text[1], target_spans, counts, alpha, beta, weights)
-    _fill_side(text[0], source_spans, counts, source_side)
-    tokens = _fill_side(text[1], target_spans, counts, target_side)
-    ids, _, home, _ = target_side
-    flat = target_tokens.reshape(-1)
-    _put(flat, 0, len(flat), special[0])
-    for token in range(tokens):
-        flat[home[token]] = ids[token]
+    fill_side(text[0], source_spans, counts, source_side)
+    tokens = fill_side(text[1], target_spans, counts, target_side)
+    fill_target_tokens(target_side, tokens, special[0], target_tokens)
     return total
 
 
@@ -224,15 +209,8 @@ def _fill_row(chosen: Rows, index: int, lead: int, padding: int, filled: Array) 
     end: int = lead + last - first
     for place in range(lead, end):
         filled[place] = values[first + place - lead]
-    _put(filled, end, len(filled), padding)
+    put(filled, end, len(filled), padding)
     return end
-
-
-@numba.njit(nogil=True, cache=True)
-def _put(row: Array, first: int, last: int, value: float) -> None:
-    """row[first:last] = value, which takes numba much longer to compile."""
-    for place in range(first, last):
-        row[place] = value
 
 
 @numba.njit(nogil=True, cache=True)
@@ -241,39 +219,12 @@ def _fill_weights(target: Rows, spans: Spans, counts: Array, alpha: float, beta:
     total, constraint = 0.0, 0
     for sentence in range(len(counts)):
         end = _length(target, sentence) + 1
-        _put(weights[sentence], 0, end, beta)
-        _put(weights[sentence], end, weights.shape[1], 0.0)
+        put(weights[sentence], 0, end, beta)
+        put(weights[sentence], end, weights.shape[1], 0.0)
         for _ in range(counts[sentence]):
             first: Any = np.int64(starts[constraint])
-            _put(weights[sentence], first, first + lengths[constraint], alpha)
+            put(weights[sentence], first, first + lengths[constraint], alpha)
             constraint += 1
         for place in range(end):
             total += weights[sentence, place]
     return total
-
-
-@numba.njit(nogil=True, cache=True)
-def _fill_side(text: Rows, spans: Spans, counts: Array, side: Side) -> int:
-    """One side as `ConstraintSide` describes it; returns the number of tokens that are no filler."""
-    values, offsets, rows = text
-    starts, lengths = spans
-    ids, positions, home, number = side
-    width = number.shape[1]
-    _put(number.reshape(-1), 0, number.size, 0)
-    token, constraint = 0, 0
-    for sentence in range(len(counts)):
-        slot = 0
-        for place in range(counts[sentence]):
-            first = offsets[rows[sentence]] + starts[constraint]
-            for position in range(np.int64(lengths[constraint])):
-                ids[token] = values[first + position]
-                positions[token] = position
-                home[token] = sentence * width + slot
-                number[sentence, slot] = place + 1
-                token += 1
-                slot += 1
-            constraint += 1
-    _put(ids, token, len(ids), 0)
-    _put(positions, token, len(ids), 0)
-    _put(home, token, len(ids), number.size)
-    return token

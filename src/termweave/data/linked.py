@@ -16,10 +16,10 @@ import torch
 
 from termweave.alignment.links import LINK
 from termweave.config import SamplingConfig
-from termweave.data.batches import FLAT_MULTIPLE, Batch, TokenLinks, round_up
+from termweave.data.batches import FLAT_MULTIPLE, Batch, Rows, TokenLinks, round_up
 from termweave.data.corpus import DirectionData, PreparedCorpus
 from termweave.data.folder import RECORD, SIDES, STRADDLED, WORD_SPAN, PairFolder, reverse
-from termweave.data.layout import Rows, rows_of
+from termweave.data.layout import rows_of
 from termweave.data.stream import BatchStream, PlannedBatch, Weighting
 from termweave.errors import DataError
 from termweave.storage import Array, RaggedArray, read_json

@@ -18,9 +18,9 @@ import numpy as np
 from termweave.config import SamplingConfig
 from termweave.constraints.code_switching import WordMarks, code_switch_tokens, replace_source_tokens
 from termweave.constraints.sampling import sample_constraints
-from termweave.data.batches import WIDTH_MULTIPLE, Batch
+from termweave.data.batches import WIDTH_MULTIPLE, Batch, Rows
 from termweave.data.corpus import DirectionData
-from termweave.data.layout import Drawn, Markers, Rows, gather, lay_out, rows_of
+from termweave.data.layout import Drawn, Markers, gather, lay_out, rows_of
 from termweave.errors import DataError
 from termweave.storage import Array, RaggedArray
 from termweave.text.vocabulary import Vocabulary

@@ -12,13 +12,12 @@ A phrase needed several times has as many bits, filled one after the other. The 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, fields, replace
-from typing import Any
+from dataclasses import dataclass, field, fields, replace
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
 
-from termweave.accelerators import sent
 from termweave.storage import Array
 
 MOST_BITS = 62  # requirements of a sentence, repetitions counted
@@ -28,8 +27,7 @@ Phrase = tuple[int, ...]
 # Nodes 0 and 1 are the roots: no phrase is under way, and the output ends between words (0) or inside one (1).
 
 
-@dataclass(frozen=True)
-class Requirement:
+class Requirement(NamedTuple):
     """One of several spellings or wordings must stand in the output, so many times."""
 
     alternatives: tuple[Phrase, ...]
@@ -43,8 +41,7 @@ class Requirement:
         return (self.times - 1) * max(map(_most_overlapping, self.alternatives)) + 1
 
 
-@dataclass(frozen=True)
-class Demands:
+class Demands(NamedTuple):
     """What the output of one sentence must and must not contain, as token ids."""
 
     required: tuple[Requirement, ...] = ()
@@ -59,6 +56,16 @@ class WordJoins:
 
     open_end: Array  # (vocabulary,) the token ends inside a word
     inner_start: Array  # (vocabulary,) the token begins without a space, inside a word
+    _tensors: dict[torch.device, tuple[Tensor, Tensor]] = field(default_factory=dict, init=False, repr=False)
+
+    def on(self, device: torch.device) -> tuple[Tensor, Tensor]:
+        """Both as tensors of a device, where they stay: they are those of every batch."""
+        if device not in self._tensors:
+            self._tensors[device] = (
+                torch.tensor(self.open_end, device=device),
+                torch.tensor(self.inner_start, device=device),
+            )
+        return self._tensors[device]
 
 
 @dataclass(frozen=True)
@@ -95,22 +102,9 @@ class Automaton:
         return replace(self, **changed)
 
     def to(self, device: torch.device) -> Automaton:
-        """Tables that share their memory, as those of `compile_automaton` do, are moved in one piece."""
-        pieces: dict[int, torch.UntypedStorage] = {}
-
-        def move(table: Tensor) -> Tensor:
-            own = table.untyped_storage()
-            if own.data_ptr() not in pieces:
-                memory = torch.empty(0, dtype=torch.uint8, device=table.device).set_(own)
-                pieces[own.data_ptr()] = sent(memory, device).untyped_storage()
-            moved = torch.empty(0, dtype=table.dtype, device=device)
-            return moved.set_(pieces[own.data_ptr()], table.storage_offset(), table.shape, table.stride())
-
-        return replace(
-            self.map(move),
-            inner_start=move(self.inner_start),
-            vocabulary_open_end=move(self.vocabulary_open_end),
-        )
+        vocabulary = self.inner_start.to(device), self.vocabulary_open_end.to(device)
+        moved = self.map(lambda table: table.to(device))
+        return replace(moved, inner_start=vocabulary[0], vocabulary_open_end=vocabulary[1])
 
     def select(self, rows: Tensor) -> Automaton:
         return self.map(lambda table: table[rows])

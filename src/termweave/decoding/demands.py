@@ -43,6 +43,7 @@ class Wishes:
         return bool(self.required or self.forbidden)
 
 
+@functools.lru_cache(maxsize=8)
 def word_joins(subwords: Vocabulary, strict: bool = False) -> WordJoins:
     """The usual rule, or the strict one: only a space, or an end of the text, ends a word."""
     if strict:

@@ -118,8 +118,8 @@ def _batch_logs(model: Transformer, subwords: Vocabulary, rows: Sequence[_Row]) 
         return torch.from_numpy(filled).to(device)
 
     target = padded([[*row.output, subwords.eos] for row in rows])
-    given = constraints_from_ids([row.constraints for row in rows], subwords.pad)
-    encoded = model.encode(padded([row.source for row in rows]), given.to(device) if given else None)
+    given = constraints_from_ids([row.constraints for row in rows], subwords.pad, device=device)
+    encoded = model.encode(padded([row.source for row in rows]), given)
     states = model.decode(padded([[subwords.bos, *row.output] for row in rows]), encoded)
     slots = encoded.output.slots if encoded.output else None
     progress = progress_along(slots, target) if slots else None

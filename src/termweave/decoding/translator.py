@@ -35,7 +35,7 @@ from termweave.decoding.demands import (
 from termweave.decoding.forced import ScoredOutput, score_outputs
 from termweave.decoding.options import Search, require_lists, require_options, require_phrases
 from termweave.decoding.recorded import RecordedSteps
-from termweave.decoding.tables import compile_automaton
+from termweave.decoding.tables import compile_tables
 from termweave.decoding.terminology import Receipt, Terminology, TermPlan
 from termweave.errors import CheckpointError, ConfigError, ConstraintError, DataError
 from termweave.model.checkpoint import Checkpoint, load_checkpoint, ready_model
@@ -172,13 +172,13 @@ class Translator:
             raise DataError(f"the output has {len(tokens)} subwords, the limit is {POSITIONS - 2}")
         device = self.model.embedding.device
         source = [*([] if tag is None else [tag]), *request.source, self.subwords.eos]
-        given = constraints_from_ids([request.constraints], self.subwords.pad)
+        given = constraints_from_ids([request.constraints], self.subwords.pad, device=device)
         seen = inspect(
             self.model,
             torch.tensor([source], device=device),
             torch.tensor([[self.subwords.bos, *tokens]], device=device),
             torch.tensor([[*tokens, self.subwords.eos]], device=device),
-            given.to(device) if given else None,
+            given,
         )
         phrases = [token for pair in request.constraints for token in pair[0]]
         return InspectedOutput(
@@ -419,15 +419,16 @@ class Translator:
         steps = self._steps(options)
         width = steps.width(int(lengths.max()))
         source = torch.from_numpy(pad_rows(np.concatenate(rows), lengths, width, subwords.pad))
-        constraints = constraints_from_ids([request.constraints for request in batch], subwords.pad, steps.multiple > 1)
-        memory = steps.encode(sent(source, device), constraints.to(device) if constraints else None)
+        pairs = [request.constraints for request in batch]
+        constraints = constraints_from_ids(pairs, subwords.pad, steps.multiple > 1, device)
+        memory = steps.encode(sent(source, device), constraints)
         limits = torch.from_numpy(lengths * LENGTH_FACTOR + LENGTH_EXTRA)
         automaton = None
         if any(request.wishes for request in batch):
             demands = [make_demands(request.wishes, subwords, strict) for request in batch]
-            automaton = compile_automaton(demands, word_joins(subwords, strict), steps.multiple, device.type == "cuda")
-            limits = limits + automaton.total * LENGTH_FACTOR  # however many the constraints are, there is room
-            automaton = automaton.to(device)
+            tables = compile_tables(demands, word_joins(subwords, strict), steps.multiple, device.type == "cuda")
+            limits = limits + tables.total * LENGTH_FACTOR  # however many the constraints are, there is room
+            automaton = tables.on(device)
         guided = {}
         if any(request.placed for request in batch):
             guide = Guide.of([request.placed for request in batch], width, len(lead), steps.multiple)

@@ -1,0 +1,32 @@
+"""Tensors that go to a device together."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+
+from termweave.accelerators import ALIGNMENT, CPU, Piece
+
+SHAPES = [(torch.long, (2, 3, 4)), (torch.bool, (5,)), (torch.bool, (2, 70)), (torch.long, (0, 3)), (torch.long, (7,))]
+
+
+def test_the_tensors_of_a_piece_are_its_arrays():
+    piece = Piece(SHAPES)
+    arrays = piece.arrays()
+    assert not any(array.any() for array in arrays)
+    for number, array in enumerate(arrays):
+        array[...] = np.arange(array.size).reshape(array.shape) % (number + 2)  # nothing lies on top of another
+    for number, ((kind, shape), tensor) in enumerate(zip(SHAPES, piece.tensors(CPU), strict=True)):
+        assert tensor.dtype == kind and tensor.shape == shape and tensor.is_contiguous()
+        assert torch.equal(tensor, (torch.arange(tensor.numel()).view(shape) % (number + 2)).to(kind))
+
+
+@pytest.mark.parametrize("device", [CPU, torch.device("meta")])
+def test_they_share_aligned_memory_on_any_device(device):
+    tensors = Piece(SHAPES).tensors(device)
+    assert all(tensor.device == device for tensor in tensors)
+    sizes = {tensor.untyped_storage().nbytes() for tensor in tensors}
+    starts = [tensor.storage_offset() * tensor.itemsize for tensor in tensors]
+    assert sizes == {3 * ALIGNMENT + ALIGNMENT + 3 * ALIGNMENT + ALIGNMENT}
+    assert starts == [0, 3 * ALIGNMENT, 4 * ALIGNMENT, 7 * ALIGNMENT, 7 * ALIGNMENT]
