@@ -26,7 +26,7 @@ FLAT_MULTIPLE = 64  # the same for the number of flat constraint tokens
 Rows = tuple[Array, Array, Array]  # values and offsets of a ragged array, and which of its rows are meant
 Spans = tuple[Array, Array]  # first token in its sentence and number of tokens of each constraint
 Flat = tuple[Array, Array]  # ids of all phrases end to end, and the length of each
-Side = tuple[Array, Array, Array, Array]  # ids, positions, home, number of a `ConstraintSide`
+Side = tuple[Array, ...]  # ids, positions, home, number of a `ConstraintSide`
 
 Record = TypeVar("Record", "ConstraintSide", "TokenLinks", "Batch")
 
