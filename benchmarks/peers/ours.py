@@ -45,6 +45,8 @@ from termweave.model.transformer import Transformer, constraint_parameters
 MARKS = Marks(BEGIN, END, never=(PADDING, BEGIN, END))
 WORDS = WordJoins(np.zeros(VOCABULARY, dtype=np.bool_), np.zeros(VOCABULARY, dtype=np.bool_))
 
+Pairs = list[list[tuple[list[int], list[int]]]]  # the constraints of each sentence, source and target ids
+
 # Where the parts of a layer stand in the weights of problem.py, and in ours.
 ENCODER = {"self_attn": "attention"}
 DECODER = {"self_attn": "self_attention", "encoder_attn": "cross_attention"}
@@ -120,19 +122,21 @@ class Engine:
         self.steps: dict[SearchOptions, CountedSteps] = {}
 
     def prepare(self, request: Request, problem: Problem) -> Decode:
-        """Outside the clock, as with all engines: source ids become a tensor. All that constraints need is timed."""
+        """Outside the clock: source ids become a tensor, as with all engines, and phrases get the source side that a
+        user gives along with them. All that is made of constraints is timed."""
         limits = torch.full((request.batch,), request.length)
         # One guaranteed search; `Translator` spares itself that where a plain one meets everything already.
         options = SearchOptions(request.beam, max_length=request.length, aware=self.aware, cut=True)
         steps = self.steps_for(options)
         sources = torch.tensor(problem.sources, device=self.device)
         sources = F.pad(sources, (0, steps.width(request.length) - request.length), value=PADDING)
+        pairs = self.pairs(problem)
         self.wait()
 
         @torch.inference_mode()
         def decode() -> Decoded:
             steps.taken = 0
-            memory = steps.encode(sources, self.told(problem, alike=steps.multiple > 1))
+            memory = steps.encode(sources, self.told(pairs, alike=steps.multiple > 1))
             demands = self.demands(problem)
             automaton = self.automaton(demands, steps.multiple) if demands else None
             found = beam_search(self.model, memory, limits, MARKS, options, automaton, steps)
@@ -147,12 +151,14 @@ class Engine:
             self.steps = {options: CountedSteps(kind(self.model, MARKS, options))}
         return self.steps[options]
 
-    def told(self, problem: Problem, alike: bool) -> ConstraintTensors | None:
+    def pairs(self, problem: Problem) -> Pairs:
         """What the model is told: each phrase stands for the first tokens of the source."""
         if not self.aware:
-            return None
+            return []
         rows = zip(problem.sources, problem.constraints, strict=True)
-        pairs = [[(source[: len(phrase)], phrase) for phrase in own] for source, own in rows]
+        return [[(source[: len(phrase)], phrase) for phrase in own] for source, own in rows]
+
+    def told(self, pairs: Pairs, alike: bool) -> ConstraintTensors | None:
         return constraints_from_ids(pairs, PADDING, alike, self.device)
 
     def demands(self, problem: Problem) -> list[Demands]:

@@ -57,10 +57,15 @@ class ConstraintSide:
 
     def spread(self, flat: Tensor) -> Tensor:
         """The same in a single pass; empty slots hold whatever stands in the first token."""
+        token = self.token_of_slot()
+        return flat.index_select(-2, token.flatten()).view(*flat.shape[:-2], *token.shape, flat.shape[-1])
+
+    def token_of_slot(self) -> Tensor:
+        """(batch, width): which token stands in a slot; the first one in empty slots."""
         batch, width = self.number.shape
         numbers = torch.arange(len(self.home), device=self.home.device)
         token = self.home.new_zeros(batch * width + 1).index_copy(0, self.home, numbers)
-        return flat.index_select(-2, token[:-1]).view(*flat.shape[:-2], batch, width, flat.shape[-1])
+        return token[:-1].view(batch, width)
 
     def pack(self, padded: Tensor) -> Tensor:
         """(batch, width, d) → (tokens, d); filler tokens hold whatever stands in the last slot."""

@@ -62,8 +62,8 @@ def _mix(
     for start in range(0, dimension, chunk):
         at = start + tl.arange(0, chunk)
         query = tl.load(queries + program * width + at) * scale
-        key = tl.load(keys + place + at[None, :], mask=is_slot[:, None], other=0.0)
-        key += tl.load(mark_keys + marks[:, None] * dimension + at[None, :])
+        key = tl.load(keys + place + at[None, :], mask=is_filled[:, None], other=0.0)
+        key += tl.load(mark_keys + marks[:, None] * dimension + at[None, :], mask=is_filled[:, None], other=0.0)
         products += key * query[None, :]
         null_products += query * tl.load(null + is_open * dimension + at)
     score = tl.where(is_filled, tl.sum(products, axis=1), float("-inf"))
@@ -80,7 +80,7 @@ def _mix(
     gates = tl.zeros([chunk], dtype=tl.float32)
     for start in range(0, dimension, chunk):
         at = start + tl.arange(0, chunk)
-        seen = tl.load(context + place + at[None, :], mask=is_slot[:, None], other=0.0)
+        seen = tl.load(context + place + at[None, :], mask=is_filled[:, None], other=0.0)
         weights = mark_weights + at * 5
         hidden = starts * tl.load(weights) + nexts * tl.load(weights + 1) + laters * tl.load(weights + 2)
         hidden += dones * tl.load(weights + 3) + is_open * tl.load(weights + 4)

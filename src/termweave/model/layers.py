@@ -15,7 +15,7 @@ from termweave.config import ModelConfig
 from termweave.model.attention import KeysValues, MultiHeadAttention, Visible, attend_few
 from termweave.model.cache import SelfAttentionCache
 from termweave.model.products import Linear
-from termweave.model.vectors import attend_with_constraints, with_constraints
+from termweave.model.vectors import Extra, attend_with_constraints, with_constraints
 
 
 def sinusoidal_positions(length: int, dimension: int) -> Tensor:
@@ -101,7 +101,7 @@ class EncoderLayer(nn.Module):
         self.feed_forward = FeedForward(config)
         self.feed_forward_residual = Residual(config)
 
-    def forward(self, states: Tensor, mask: Tensor, extra: KeysValues | None) -> Tensor:
+    def forward(self, states: Tensor, mask: Tensor, extra: Extra | None) -> Tensor:
         """states (batch, length, d); mask (batch, 1, 1, constraint slots + length); extra: of the constraints."""
         queries, own = self.attention.project_all(self.attention_residual.enter(states))
         attended = self.attention.output(attend_with_constraints(queries, own, extra, mask))
@@ -122,11 +122,11 @@ class DecoderLayer(nn.Module):
         self.feed_forward = FeedForward(config)
         self.feed_forward_residual = Residual(config)
 
-    def memory(self, encoded: Tensor, extra: KeysValues | None) -> KeysValues:
+    def memory(self, encoded: Tensor, extra: Extra | None) -> KeysValues:
         """Keys and values of the cross-attention, which stay the same for all steps of a sentence."""
         return with_constraints(self.cross_attention.project(encoded), extra)
 
-    def forward(self, states: Tensor, encoded: Tensor, mask: Tensor, extra: KeysValues | None) -> Tensor:
+    def forward(self, states: Tensor, encoded: Tensor, mask: Tensor, extra: Extra | None) -> Tensor:
         """All positions at once, for training. Padding stands on the right, so the causal order hides it."""
         states, queries = self._look_back(states)
         return self._look_over(states, queries, self.memory(encoded, extra), mask)

@@ -21,12 +21,13 @@ from termweave.model.cache import SelfAttentionCache
 from termweave.model.coverage import Progress
 from termweave.model.layers import DecoderLayer, Stream
 from termweave.model.output import SMALLEST, OutputLayer, OutputMemory, Scores
+from termweave.model.vectors import Extra
 
 
 class PointingLayer(DecoderLayer):
     """The last decoder layer of a pointer: behind its states stands where its cross-attention looked."""
 
-    def forward(self, states: Tensor, encoded: Tensor, mask: Tensor, extra: KeysValues | None) -> Tensor:
+    def forward(self, states: Tensor, encoded: Tensor, mask: Tensor, extra: Extra | None) -> Tensor:
         states, queries = self._look_back(states)
         memory = self.memory(encoded, extra)
         looks = mean_weights(queries, memory.keys, mask)

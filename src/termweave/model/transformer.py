@@ -27,6 +27,7 @@ from termweave.model.vectors import (
     Adapters,
     ConstraintMemory,
     ConstraintVectors,
+    Extra,
     Product,
     Projection,
     key_value_projections,
@@ -42,7 +43,7 @@ class Encoded:
 
     states: Tensor  # (batch, length, d)
     mask: Tensor  # (batch, 1, 1, constraint slots + length), True where there is something to see
-    extra: tuple[KeysValues | None, ...]  # keys and values of the constraints for each decoder layer
+    extra: tuple[Extra | None, ...]  # keys and values of the constraints for each decoder layer
     output: OutputMemory | None
 
 
@@ -144,7 +145,7 @@ class Transformer(nn.Module):
     def encode(self, source: Tensor, constraints: ConstraintTensors | None = None) -> Encoded:
         """source: (batch, length) ids."""
         mask = source != self.padding
-        extra: tuple[KeysValues | None, ...] = (None,) * (len(self.encoder) + len(self.decoder))
+        extra: tuple[Extra | None, ...] = (None,) * (len(self.encoder) + len(self.decoder))
         if constraints is not None and self.constraint_memory is not None:
             extra = self._extra(constraints, self.constraint_memory)
             mask = torch.cat([constraints.source.number > 0, mask], dim=1)
@@ -170,11 +171,11 @@ class Transformer(nn.Module):
         source, target = constraints.source, constraints.target
         return self.embed_source(source.ids, source.positions), self.embed(target.ids, target.positions)
 
-    def _extra(self, constraints: ConstraintTensors, memory: ConstraintMemory) -> tuple[KeysValues, ...]:
+    def _extra(self, constraints: ConstraintTensors, memory: ConstraintMemory) -> tuple[Extra, ...]:
         """Keys and values of the constraints for every layer, encoder first."""
         source, target = self._embed_constraints(constraints)
         projection = self._projection() if memory.wants_projection else None
-        layers: tuple[KeysValues, ...] = memory(source, target, constraints, projection)
+        layers: tuple[Extra, ...] = memory(source, target, constraints, projection)
         return layers
 
     def _projection(self) -> Projection:

@@ -28,6 +28,24 @@ class ConstraintVectors(NamedTuple):
     values: Tensor
 
 
+class FlatKeysValues(NamedTuple):
+    """Keys and values of a layer's constraints, not yet at their slots: for kernels, which find them by themselves."""
+
+    keys: Tensor  # (tokens, d)
+    values: Tensor
+    bias: Tensor  # (2, d) to be added to keys and to values
+    token: Tensor  # (batch, slots) which of the tokens a slot holds; any where it is empty
+    heads: int
+
+    def spread(self) -> KeysValues:
+        """(batch, heads, slots, d / heads) each; what empty slots hold must be hidden."""
+        sides = (part[self.token] + bias for part, bias in zip(self[:2], self.bias, strict=True))
+        return KeysValues(*(side.unflatten(-1, (self.heads, -1)).transpose(1, 2) for side in sides))
+
+
+Extra = KeysValues | FlatKeysValues  # what stands before the keys and values of a layer
+
+
 class Vectorisation(nn.Module):
     """K_c = S, V_c = attn(S, T, T), each constraint for itself. One layer, shared by encoder and decoder."""
 
@@ -37,6 +55,11 @@ class Vectorisation(nn.Module):
 
     def forward(self, source: Tensor, target: Tensor, constraints: ConstraintTensors) -> ConstraintVectors:
         """source, target: embedded constraint tokens with their positions, flat, (tokens, d)."""
+        if may_use_kernels(source.device):
+            from termweave.model import encoder_kernels
+
+            if encoder_kernels.can_vectorise(constraints, self.attention):
+                return ConstraintVectors(source, encoder_kernels.vectorise(self.attention, source, target, constraints))
         # Only tokens of the same constraint see each other. An empty slot belongs to constraint 0, as the empty
         # target slots do; should a row see nothing at all, it sees everything instead of dividing by zero.
         same = constraints.source.number.unsqueeze(2) == constraints.target.number.unsqueeze(1)
@@ -122,7 +145,10 @@ class FoldedAdapters(nn.Module):
 
 
 class BatchedAdapters(nn.Module):
-    """`FoldedAdapters` for a GPU, which minds the number of products: there is one for all layers."""
+    """`FoldedAdapters` for a GPU, which minds the number of products: there is one for all layers.
+
+    The bias of the last product is left to whoever puts the results where they belong: that is no pass of its own.
+    """
 
     def __init__(self, adapters: Adapters, projection: Projection) -> None:
         super().__init__()
@@ -131,7 +157,7 @@ class BatchedAdapters(nn.Module):
         inner_bias = adapters.inner_bias.detach().movedim(0, 2).flatten(1)
         self.inner, self.inner_bias = (nn.Buffer(part.contiguous()) for part in (inner, inner_bias))
         self.outer = nn.Buffer(outer.mT.transpose(0, 1).contiguous())  # (2, layers, d, d)
-        self.outer_bias = nn.Buffer(outer_bias.transpose(0, 1).contiguous())
+        self.outer_bias = nn.Buffer(outer_bias.squeeze(2).contiguous())  # (layers, 2, d)
 
     def forward(self, vectors: Tensor) -> Tensor:
         _, layers, dimension, _ = self.outer.shape
@@ -140,7 +166,7 @@ class BatchedAdapters(nn.Module):
             # Bias and activation go along with the product, without a pass of their own over all layers.
             hidden = torch._addmm_activation(self.inner_bias[side], own, self.inner[side])
             by_layer = hidden.view(-1, layers, dimension).transpose(0, 1)
-            torch.baddbmm(self.outer_bias[side], by_layer, self.outer[side], out=adapted[:, side])
+            torch.bmm(by_layer, self.outer[side], out=adapted[:, side])
         return adapted
 
 
@@ -176,7 +202,7 @@ class ConstraintMemory(nn.Module):
         target: Tensor,
         constraints: ConstraintTensors,
         projection: Projection | None,
-    ) -> tuple[KeysValues, ...]:
+    ) -> tuple[Extra, ...]:
         """Keys and values of each layer, (batch, heads, slots, d / heads).
 
         projection: of the layers' keys and values, where it is wanted.
@@ -185,7 +211,11 @@ class ConstraintMemory(nn.Module):
         adapted = self.adapters(vectors)
         if projection is not None:
             adapted = adapted @ projection[0].mT.to(adapted.dtype) + projection[1].to(adapted.dtype)
-        if not isinstance(self.adapters, Adapters):  # only for inference: what empty slots hold is hidden there
+        if isinstance(self.adapters, BatchedAdapters):
+            token, biases = constraints.source.token_of_slot(), self.adapters.outer_bias
+            pairs = zip(adapted, biases, strict=True)
+            return tuple(FlatKeysValues(both[0], both[1], bias, token, self.heads) for both, bias in pairs)
+        if isinstance(self.adapters, FoldedAdapters):  # only for inference: what empty slots hold is hidden there
             return tuple(KeysValues(*sides) for sides in self._split(constraints.source.spread(adapted)).unbind(0))
         split = self._split(constraints.source.pad(adapted))
         # Each layer gets tensors of its own: compiled layers would be compiled anew for views with other offsets.
@@ -205,24 +235,26 @@ def key_value_projections(attentions: Sequence[MultiHeadAttention]) -> Projectio
     return weights.view(count, 2, dimension, dimension), biases.view(count, 2, 1, dimension)
 
 
-def with_constraints(own: KeysValues, extra: KeysValues | None) -> KeysValues:
+def with_constraints(own: KeysValues, extra: Extra | None) -> KeysValues:
     """[constraints; original], along the length."""
     if extra is None:
         return own
-    if may_use_kernels(own.keys.device):
-        from termweave.model import encoder_kernels
+    if isinstance(extra, FlatKeysValues):
+        if may_use_kernels(own.keys.device):
+            from termweave.model import encoder_kernels
 
-        if encoder_kernels.can_join(own, extra):
-            return encoder_kernels.join(own, extra)
+            if encoder_kernels.can_join(own, extra):
+                return encoder_kernels.join(own, extra)
+        extra = extra.spread()
     return KeysValues(
         torch.cat([extra.keys.to(own.keys.dtype), own.keys], dim=2),
         torch.cat([extra.values.to(own.values.dtype), own.values], dim=2),
     )
 
 
-def attend_with_constraints(queries: Tensor, own: KeysValues, extra: KeysValues | None, mask: Tensor) -> Tensor:
+def attend_with_constraints(queries: Tensor, own: KeysValues, extra: Extra | None, mask: Tensor) -> Tensor:
     """What queries see of [constraints; original], (batch, length, d); mask (batch, 1, 1, keys), True where visible."""
-    if may_use_kernels(queries.device):
+    if not isinstance(extra, KeysValues) and may_use_kernels(queries.device):
         from termweave.model import encoder_kernels
 
         if encoder_kernels.can_attend(own, extra):
