@@ -78,7 +78,7 @@ def growth(report: dict[str, Any]) -> list[str]:
         )
         lines += [f"By {varied} ({others}):", ""]
         header = [varied, *(str(row[varied]) for row in rows)]
-        lines += table(header, [["ms a sentence", *(f"{row['milliseconds']:.1f}" for row in rows)]])
+        lines += table(header, [["ms a sentence", *(f"{row['milliseconds']:.3g}" for row in rows)]])
     return lines
 
 

@@ -24,9 +24,9 @@ if TYPE_CHECKING:
 
 NARROWEST = 16  # head that matrix units take
 MOST_QUERIES, KEYS = 64, 16  # of a sentence and a head at a time
-WARPS = 4  # of a program
+WARPS = 2  # of a program
 MOST_SLOTS = 64  # of a sentence's constraints that are made vectors at once
-ROWS = 16  # keys that a program copies
+ROWS = 8  # keys that a program copies
 LOWEST = tl.constexpr(-1e30)  # below every score, but the difference of two such is a number
 
 
