@@ -169,3 +169,21 @@ def test_an_output_can_be_cut_off_instead_of_being_made_to_end(make_model):
             total += float(logs[token])
         assert hypothesis.log_probability == pytest.approx(total, abs=1e-3)
         assert hypothesis.score == pytest.approx(total / LIMITS[row], abs=1e-3)
+
+
+@pytest.mark.parametrize("length_penalty", [0.6, 1.0])
+def test_beyond_the_usual_length_an_output_gains_nothing(make_model, length_penalty):
+    model = reluctant(make_model())
+    options, limits = SearchOptions(4, length_penalty), torch.tensor([14, 14])
+    with torch.no_grad():
+        memory = model.decoder_memory(encode(model, [0, 1]))
+    longest = beam_search(model, memory, limits, MARKS, options)
+    assert max(len(own.tokens) for own in longest[0]) > 5
+    found = beam_search(model, memory, limits, MARKS, options, usual=torch.tensor([5, 2**30]))
+    for own, usual in zip(found, (5, 2**30), strict=True):
+        for hypothesis in own:
+            counted = min(len(hypothesis.tokens) + 1, usual)
+            assert hypothesis.score == pytest.approx(hypothesis.log_probability / counted**length_penalty, abs=1e-5)
+    assert found[1] == longest[1]
+    best = max(longest[0], key=lambda own: own.log_probability / min(len(own.tokens) + 1, 5) ** length_penalty)
+    assert found[0][0].score >= best.log_probability / min(len(best.tokens) + 1, 5) ** length_penalty - 1e-5

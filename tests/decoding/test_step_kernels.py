@@ -38,12 +38,13 @@ def seen_by_kernels(memory: DecoderMemory) -> DecoderMemory:
     return replace(memory, visible=Visible.of(memory.visible.mask == 0, memory.visible.mask.dtype))
 
 
-def search_both_ways(model, memory, limits, marks, options, automaton=None) -> None:
-    expected = beam_search(model, memory, limits, marks, options, automaton)
+def search_both_ways(model, memory, limits, marks, options, automaton=None, usual=None) -> None:
+    expected = beam_search(model, memory, limits, marks, options, automaton, usual=usual)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(accelerators, "WITH_KERNELS", ("cpu",))
         memory = seen_by_kernels(memory)
-        found = beam_search(model, memory, limits, marks, options, automaton, FixedSteps(model, marks, options))
+        steps = FixedSteps(model, marks, options)
+        found = beam_search(model, memory, limits, marks, options, automaton, steps, usual=usual)
     for own, others in zip(found, expected, strict=True):
         assert_same(own, others)
 
@@ -57,7 +58,7 @@ def test_with_guaranteed_constraints(token_model, demands, beam, aware, spare): 
     limits = automaton.total + spare
     for enough in (0, 1):
         options = SearchOptions(beam, aware=aware, enough=enough)
-        search_both_ways(token_model, memory, limits, TOKENS, options, automaton)
+        search_both_ways(token_model, memory, limits, TOKENS, options, automaton, usual=automaton.total + 2)
 
 
 @VARIANTS

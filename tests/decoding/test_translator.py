@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from termweave import Constraint, Translation, Translator
+from termweave.decoding import stutter
 from termweave.decoding import translator as module
 from termweave.decoding.beam import Hypothesis, beam_search
 from termweave.errors import CheckpointError, ConfigError, ConstraintError, DataError
@@ -166,14 +167,15 @@ def told_outputs(translator, monkeypatch):
     texts: list[list[tuple[str, float]]] = []
     asked: list[tuple[int, int]] = []
 
-    def search(model, memory, limits, marks, options, automaton, steps):
+    def search(model, memory, limits, marks, options, automaton, steps, usual=None):
         if automaton is None:
             encode = translator.subwords.encode
             return [[Hypothesis(tuple(encode(text)), score, score) for text, score in own] for own in texts]
         asked.append((len(limits), options.beam))
-        return beam_search(model, memory, limits, marks, options, automaton, steps)
+        return beam_search(model, memory, limits, marks, options, automaton, steps, usual=usual)
 
     monkeypatch.setattr(module, "beam_search", search)
+    monkeypatch.setattr(stutter, "repeated", lambda tokens: ())  # as models with random weights do all the time
     return texts, asked
 
 

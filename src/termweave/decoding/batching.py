@@ -5,8 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+import torch
+from torch import Tensor
+
 from termweave.constraints.constraint import Constraint
-from termweave.decoding.beam import Hypothesis, Steps
+from termweave.decoding.beam import NO_LENGTH, Hypothesis, Steps
 from termweave.decoding.cdalign import Placed
 from termweave.decoding.demands import Wishes
 from termweave.decoding.terminology import TermPlan
@@ -23,6 +26,7 @@ class Request:
     wishes: Wishes
     plan: TermPlan  # what the glossary adds
     found: tuple[Hypothesis, ...] = ()  # outputs of plain search that keep to the wishes, though not the best of it
+    spoken: int = 0  # length of what the model says by itself, where that does not do
     placed: tuple[Placed, ...] = ()  # constraints that are put where the alignment points to
 
 
@@ -38,3 +42,9 @@ def batches(requests: list[Request], batch_tokens: int, steps: Steps) -> Iterato
         count = steps.fitting(max(batch_tokens // (len(ordered[start].source) + 2), 1))
         yield ordered[start : start + count]
         start += count
+
+
+def usual_lengths(batch: Sequence[Request], needed: Tensor) -> Tensor:
+    """(batch,) As `beam_search` wants them: what the model said by itself and, to be met in it, so many tokens each."""
+    spoken = torch.tensor([request.spoken for request in batch])
+    return torch.where(spoken > 0, spoken + needed, NO_LENGTH)

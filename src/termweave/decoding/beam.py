@@ -35,6 +35,7 @@ from termweave.model.output import Scores
 from termweave.model.transformer import DecoderMemory, Transformer
 
 NOBODY = -1
+NO_LENGTH = 2**30  # is beyond what is usual
 LEAVE = 0.25  # worth the copying of the others, on the whole
 
 
@@ -65,7 +66,7 @@ class Hypothesis(NamedTuple):  # made by the hundreds while a device waits: a fr
     """One finished output, without begin and end marks."""
 
     tokens: tuple[int, ...]
-    score: float  # log P divided by length ** length_penalty
+    score: float  # log P divided by length ** length_penalty; the length counts up to what is `usual`, see there
     log_probability: float
 
 
@@ -85,6 +86,7 @@ class BeamState:
     finished_scores: Tensor  # (batch, beam) normalised; −inf where there is none
     finished_logs: Tensor  # (batch, beam) log P
     enough: Tensor  # (batch,) finished outputs the sentence waits for
+    usual: Tensor  # (batch,) length beyond which an output no longer gains by being long
     memory: DecoderMemory
     never: Tensor  # tokens that are never produced
     touched: Tensor  # (batch, n) the only tokens whose scores differ from the model's, as far as an automaton goes
@@ -191,16 +193,19 @@ def beam_search(
     automaton: Automaton | None = None,
     steps: Steps | None = None,
     guide: Guide | None = None,
+    usual: Tensor | None = None,
 ) -> list[list[Hypothesis]]:
     """The best hypotheses of each sentence, best first. limits: (batch,) longest output of each.
 
     The limits are wanted on the host: to read them from a device, it would have to wait for the encoder.
+    usual: (batch,) lengths up to which scores are divided by length. An output that must meet what the model would not
+    say is otherwise the better for every easy token it puts between.
     """
     steps = steps or PlainSteps(model, marks, options)
     limits = limits.cpu().clamp(max=options.max_length)
     earliest = int(limits.min())  # no limit is reached before this step
     last = int(limits.max()) + (0 if options.cut else 1)  # all are done after this one
-    state = _start(memory, limits, marks, options, automaton, steps)
+    state = _start(memory, limits, marks, options, automaton, steps, usual)
     state.guidance = guide.start(state.newest.shape[1]) if guide else None
     if (size := steps.size(len(limits))) > len(limits):
         _select(state, _filled_up(torch.arange(len(limits), device=state.limits.device), size))
@@ -230,6 +235,7 @@ def _start(
     options: SearchOptions,
     automaton: Automaton | None,
     steps: Steps,
+    usual: Tensor | None,
 ) -> BeamState:
     batch, beam, device = len(limits), options.beam, memory.visible.mask.device
     cache = steps.start_cache(batch, beam)
@@ -256,6 +262,7 @@ def _start(
         finished_scores=torch.full((batch, beam), IMPOSSIBLE, device=device),
         finished_logs=torch.full((batch, beam), IMPOSSIBLE, device=device),
         enough=_enough(batch, options, automaton, device),
+        usual=torch.full((batch,), NO_LENGTH, device=device) if usual is None else sent(usual, device),
         memory=memory,
         never=never,
         touched=torch.cat([touched, memory.output.tokens], dim=1) if memory.output else touched,
@@ -347,12 +354,19 @@ def _collect_finished(state: BeamState, candidates: Candidates, marks: Marks, op
         ends = ends | (state.length >= state.limits).unsqueeze(1)
     ends = ends & state.searching.unsqueeze(1)
     logs = candidates.scores[:, :beam].masked_fill(~ends, IMPOSSIBLE)
-    pool_scores = torch.cat([state.finished_scores, logs / state.length.float() ** options.length_penalty], dim=1)
+    normalised = logs / _normaliser(state, state.length, options).unsqueeze(1)
+    pool_scores = torch.cat([state.finished_scores, normalised], dim=1)
     pool_logs = torch.cat([state.finished_logs, logs], dim=1)
     pool = torch.cat([state.finished_tokens, _continued(state, candidates.parents[:, :beam], tokens)], dim=1)
     state.finished_scores, best = pool_scores.topk(beam, dim=1)
     state.finished_logs = pool_logs.gather(1, best)
     state.finished_tokens = pool.gather(1, best.unsqueeze(2).expand(-1, -1, pool.shape[2]))
+
+
+def _normaliser(state: BeamState, length: Tensor, options: SearchOptions) -> Tensor:
+    """(batch,) What log P of outputs of this length is divided by."""
+    counted: Tensor = torch.minimum(length, state.usual).float() ** options.length_penalty
+    return counted
 
 
 def _continued(state: BeamState, parents: Tensor, tokens: Tensor) -> Tensor:
@@ -380,7 +394,7 @@ def _keep_best(state: BeamState, candidates: Candidates, places: Place | None, m
 
 def _done(state: BeamState, options: SearchOptions) -> Tensor:
     """(batch,) Is enough finished, and would the best open hypothesis not get among that by ending now?"""
-    ending_now = state.scores.amax(dim=1) / (state.length + 1).float() ** options.length_penalty
+    ending_now = state.scores.amax(dim=1) / _normaliser(state, state.length + 1, options)
     worst = state.finished_scores.gather(1, state.enough.unsqueeze(1) - 1).squeeze(1)
     at_limit = state.length >= state.limits if options.cut else state.length > state.limits
     done: Tensor = (worst >= ending_now) | at_limit
@@ -422,7 +436,7 @@ def _select(state: BeamState, rows: Tensor) -> None:
     state.guidance = state.guidance.select(rows) if state.guidance else None
     for name in ("sentences", "limits", "searching", "newest", "tokens", "scores", "touched"):
         setattr(state, name, getattr(state, name)[rows])
-    for name in ("finished_tokens", "finished_scores", "finished_logs", "enough"):
+    for name in ("finished_tokens", "finished_scores", "finished_logs", "enough", "usual"):
         setattr(state, name, getattr(state, name)[rows])
     state.sentences = state.sentences.masked_fill(~real, NOBODY)
     state.searching = state.searching & real

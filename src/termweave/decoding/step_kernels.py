@@ -81,8 +81,8 @@ def _follow(
 
 
 @triton.jit
-def _pool(scores, parents, tokens, finished_scores, finished_logs, searching, now, limit, end, beam, penalty, lane,
-          cut: tl.constexpr):  # fmt: skip
+def _pool(scores, parents, tokens, finished_scores, finished_logs, searching, now, limit, counted, end, beam, penalty,
+          lane, cut: tl.constexpr):  # fmt: skip
     """Who competes for a place in the finished list: what is there, and behind it the best `beam` candidates."""
     is_old, is_new = lane < beam, (lane >= beam) & (lane < 2 * beam)
     token = tl.load(tokens + lane - beam, mask=is_new, other=0)
@@ -92,7 +92,7 @@ def _pool(scores, parents, tokens, finished_scores, finished_logs, searching, no
         ends = tl.where(now >= limit, is_new, ends)
     log = tl.load(scores + lane - beam, mask=is_new & ends, other=float("-inf"))
     log = tl.where(searching, log, float("-inf"))
-    normalised = log / _power(now, penalty)
+    normalised = log / _power(tl.minimum(now, counted), penalty)
     log = tl.where(is_old, tl.load(finished_logs + lane, mask=is_old, other=0.0), log)
     normalised = tl.where(is_old, tl.load(finished_scores + lane, mask=is_old, other=0.0), normalised)
     rank = _rank(tl.where(is_old | is_new, sortable(normalised, lane), LOWEST_KEY))
@@ -140,7 +140,7 @@ def _copy_rows(
 @triton.jit(do_not_specialize=SIZES)
 def _finish(
     scores, parents, tokens, values, offset, limits, position, searching, state_scores, newest, state_tokens, ancestry,
-    finished_scores, finished_logs, finished_tokens, enough, new_nodes, new_bits, nodes, bits,
+    finished_scores, finished_logs, finished_tokens, enough, usual, new_nodes, new_bits, nodes, bits,
     slot_tokens, first, last, running, done, used,
     value_width, end, beam, width, capacity, slots, penalty,
     lanes: tl.constexpr, slot_lanes: tl.constexpr, block: tl.constexpr, cut: tl.constexpr,
@@ -152,7 +152,7 @@ def _finish(
     lane = tl.arange(0, lanes)
     is_lane = lane < 2 * beam
     now, limit = tl.load(position).to(tl.int32), tl.load(limits + row).to(tl.int32)
-    is_searching = tl.load(searching + row) != 0
+    is_searching, counted = tl.load(searching + row) != 0, tl.load(usual + row).to(tl.int32)
     if now > limit:
         _only_ending(
             scores + candidates, parents + candidates, tokens + candidates, values + hypotheses * value_width,
@@ -165,7 +165,7 @@ def _finish(
     token = tl.load(tokens + candidates + lane, mask=is_lane, other=0)
     new_token, new_parent, log, normalised, rank, chosen = _pool(
         scores + candidates, parents + candidates, tokens + candidates, finished_scores + hypotheses,
-        finished_logs + hypotheses, is_searching, now, limit, end, beam, penalty, lane, cut,
+        finished_logs + hypotheses, is_searching, now, limit, counted, end, beam, penalty, lane, cut,
     )  # fmt: skip
     to, kept, is_open = _kept(score, token, end, beam, lane)
     _copy_rows(
@@ -191,7 +191,8 @@ def _finish(
     # `_done`: is enough finished, and would the best open hypothesis not get among that by ending now?
     awaited = tl.load(enough + row).to(tl.int32) - 1
     worst = tl.max(tl.where(chosen & (rank == awaited), normalised, float("-inf")), axis=0)
-    ending_now = tl.max(tl.where(kept, score, float("-inf")), axis=0) / _power(now + 1, penalty)
+    ending_now = tl.max(tl.where(kept, score, float("-inf")), axis=0)
+    ending_now /= _power(tl.minimum(now + 1, counted), penalty)
     is_done = (worst >= ending_now) | ((now >= limit) if cut else (now > limit))
     tl.store(searching + row, tl.where(is_done, False, is_searching))
 
@@ -212,7 +213,7 @@ def finish(
     before = nothing if places is None else (places.nodes, places.bits)
     after = nothing if state.place is None else (state.place.nodes, state.place.bits)
     hypotheses = (state.searching, state.scores, state.newest, state.tokens, state.cache.ancestry)
-    finished = (state.finished_scores, state.finished_logs, state.finished_tokens, state.enough)
+    finished = (state.finished_scores, state.finished_logs, state.finished_tokens, state.enough, state.usual)
     assert all(tensor.is_contiguous() for tensor in (*hypotheses, *finished, *before, *after, *progress))
     _finish[(batch,)](
         candidates.scores, candidates.parents, candidates.tokens, scores.values,

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 import torch
@@ -17,8 +17,8 @@ from termweave.constraints.constraint import Constraint
 from termweave.constraints.glossary import Glossary
 from termweave.constraints.source_places import replace_sources
 from termweave.data.batches import constraints_from_ids, pad_rows
-from termweave.decoding.automaton import MOST_BITS
-from termweave.decoding.batching import Request, batches, wishes_of
+from termweave.decoding.automaton import MOST_BITS, Automaton
+from termweave.decoding.batching import Request, batches, usual_lengths, wishes_of
 from termweave.decoding.beam import Hypothesis, Marks, PlainSteps, SearchOptions, Steps, beam_search
 from termweave.decoding.cdalign import Guide, place_constraints
 from termweave.decoding.demands import (
@@ -35,6 +35,7 @@ from termweave.decoding.demands import (
 from termweave.decoding.forced import ScoredOutput, score_outputs
 from termweave.decoding.options import Search, require_lists, require_options, require_phrases
 from termweave.decoding.recorded import RecordedSteps
+from termweave.decoding.stutter import MOST_SEARCHES, best_first, stutters, without_stutter
 from termweave.decoding.tables import compile_tables
 from termweave.decoding.terminology import Receipt, Terminology, TermPlan
 from termweave.errors import CheckpointError, ConfigError, ConstraintError, DataError
@@ -318,10 +319,11 @@ class Translator:
             found = self._search(tried, direction, options, False)
             for request, asked, hypotheses in zip(batch, tried, found, strict=True):
                 kept = self._kept(request, hypotheses, language, nbest)
-                if kept and (asked.wishes or kept == hypotheses[:nbest]):
+                if kept and (not stutters(request, kept[0]) if asked.wishes else kept == hypotheses[:nbest]):
                     yield request, kept
                 else:
-                    again.append(replace(request, found=tuple(kept)))
+                    spoken = 0 if asked.wishes or not hypotheses else len(hypotheses[0].tokens) + 1
+                    again.append(replace(request, found=tuple(kept), spoken=spoken))
         wider = replace(options, beam=2 * options.beam)
         for batch in batches(again, batch_tokens // 2, self._steps(wider if again else options)):
             yield from self._solve(batch, direction, wider, nbest)
@@ -339,12 +341,14 @@ class Translator:
         language = self._language(direction)
         for attempt in range(ATTEMPTS):
             again = []
-            strict = attempt > 0 and any(request.wishes.required for request in batch)
+            strict = attempt > 0 and any(request.wishes.required and not request.found for request in batch)
             for request, hypotheses in zip(batch, self._search(batch, direction, options, strict), strict=True):
                 kept = [*request.found, *self._kept(request, hypotheses, language, nbest)]
-                if kept:
-                    different = {hypothesis.tokens: hypothesis for hypothesis in kept}.values()
-                    yield request, sorted(different, key=lambda hypothesis: -hypothesis.score)
+                kept = best_first(request, kept)
+                if kept and (attempt >= MOST_SEARCHES or not stutters(request, kept[0])):
+                    yield request, kept
+                elif kept:
+                    again.append(without_stutter(replace(request, found=tuple(kept)), kept, self.subwords))
                 else:
                     again.append(self._amended(request, hypotheses, language))
             if not again:
@@ -423,17 +427,17 @@ class Translator:
         constraints = constraints_from_ids(pairs, subwords.pad, steps.multiple > 1, device)
         memory = steps.encode(sent(source, device), constraints)
         limits = torch.from_numpy(lengths * LENGTH_FACTOR + LENGTH_EXTRA)
-        automaton = None
+        automaton: Automaton | None = None
+        further: dict[str, Any] = {}
         if any(request.wishes for request in batch):
             demands = [make_demands(request.wishes, subwords, strict) for request in batch]
             tables = compile_tables(demands, word_joins(subwords, strict), steps.multiple, device.type == "cuda")
             limits = limits + tables.total * LENGTH_FACTOR  # however many the constraints are, there is room
-            automaton = tables.on(device)
-        guided = {}
+            automaton, further = tables.on(device), {"usual": usual_lengths(batch, tables.total)}
         if any(request.placed for request in batch):
             guide = Guide.of([request.placed for request in batch], width, len(lead), steps.multiple)
-            guided, limits = {"guide": guide.to(device)}, limits + guide.total * LENGTH_FACTOR
-        found = beam_search(self.model, memory, limits, self._marks, options, automaton, steps, **guided)
+            further, limits = {"guide": guide.to(device)}, limits + guide.total * LENGTH_FACTOR
+        found = beam_search(self.model, memory, limits, self._marks, options, automaton, steps, **further)
         if not all(found) and automaton is None:
             raise CheckpointError("the model gives no probabilities; its weights are damaged or training diverged")
         return found

@@ -1,0 +1,89 @@
+"""Outputs that repeat themselves: found, searched for again without that, and taken only if there is nothing else."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from termweave import Constraint, Translator
+from termweave.decoding.beam import Hypothesis
+from termweave.decoding.stutter import LONGEST, MOST_SEARCHES, REPEATS, repeated
+
+UNITS = st.lists(st.integers(0, 3), min_size=1, max_size=LONGEST).map(tuple)
+TOKENS = st.lists(st.integers(0, 3), max_size=40).map(tuple)
+HOUSE = [Constraint("Haus", "house")]
+
+
+@given(TOKENS, UNITS, TOKENS)
+def test_what_stands_often_enough_in_a_row_is_found(before, unit, after):
+    found = repeated(before + unit * REPEATS + after)
+    assert found and len(found) <= len(unit)
+
+
+@given(TOKENS)
+def test_what_is_found_does_stand_there(tokens):
+    found, size = repeated(tokens), len(repeated(tokens)) * REPEATS
+    places = [tokens[start : start + size] for start in range(len(tokens) - size + 1)]
+    assert not found or found * REPEATS in places
+
+
+def test_three_times_is_no_stutter():
+    assert repeated((1, 2, 3) * (REPEATS - 1)) == ()
+    assert repeated(tuple(range(60))) == ()
+
+
+@pytest.fixture(scope="module")
+def translator(make_folder) -> Translator:
+    return Translator.load(make_folder("de-en"), "cpu")
+
+
+class Stuttering:
+    """A search that finds "the river" over and over where something is required; it may obey what is forbidden."""
+
+    def __init__(self, translator: Translator, obeys: bool) -> None:
+        self.encode, self.obeys = translator.subwords.target.encode, obeys
+        self.forbidden: list[tuple[str, ...]] = []  # in each search
+
+    def __call__(self, batch, direction, options, strict):
+        self.forbidden += [request.wishes.forbidden for request in batch]
+        return [[Hypothesis(tuple(self.encode(self.text(request.wishes))), -1.0, -5.0)] for request in batch]
+
+    def text(self, wishes) -> str:
+        if not wishes.required:
+            return "the river"
+        return "the river house" if self.obeys and wishes.forbidden else "the river " * REPEATS + "house"
+
+
+def test_a_repetition_is_forbidden_in_the_next_search(translator, monkeypatch):
+    search = Stuttering(translator, obeys=True)
+    monkeypatch.setattr(translator, "_search", search)
+    [result] = translator.translate(["das Haus"], [HOUSE])
+    assert result.text == "the river house"
+    assert search.forbidden == [(), (), ("the river the river",)]
+
+
+def test_where_nothing_else_is_found_it_is_taken(translator, monkeypatch):
+    search = Stuttering(translator, obeys=False)
+    monkeypatch.setattr(translator, "_search", search)
+    [result] = translator.translate(["das Haus"], [HOUSE])
+    assert result.text == "the river " * REPEATS + "house"
+    assert len(search.forbidden) == 2 + MOST_SEARCHES
+
+
+def test_a_source_that_repeats_itself_may_be_translated_so(translator, monkeypatch):
+    search = Stuttering(translator, obeys=True)
+    monkeypatch.setattr(translator, "_search", search)
+    [result] = translator.translate([" ".join(["Fluss"] * REPEATS) + " Haus"], [HOUSE])
+    assert result.text == "the river " * REPEATS + "house"
+    assert not any(search.forbidden)
+
+
+def test_random_models_keep_their_promise_while_they_stutter(translator):
+    """Random weights stutter more than any others."""
+    sentences = ["das Haus", "ein Haus am Fluss", "der alte Müller verkauft ein Haus"]
+    results = translator.translate(sentences, [HOUSE] * 3, beam=2)
+    assert all("house" in result.text.split() for result in results)
+    assert all(first != second for first, second in pairwise(results))
