@@ -74,7 +74,8 @@ class Piece:
         for kind, shape in shapes:
             self._parts.append((kind, shape, end))
             end += -(-kind.itemsize * prod(shape) // ALIGNMENT) * ALIGNMENT
-        self._memory = torch.zeros(end, dtype=torch.uint8, pin_memory=pinned)
+        self._memory = torch.empty(end, dtype=torch.uint8, pin_memory=pinned)
+        self._memory.numpy().fill(0)  # torch would wake threads for it, which takes longer than the work
 
     def arrays(self) -> list[Array]:
         """To be filled in before the tensors are asked for."""
