@@ -95,6 +95,22 @@ def test_with_one_product_for_the_vocabulary_and_for_copying(make_model, dimensi
         assert_same(own, others)
 
 
+@pytest.mark.parametrize(("precision", "tolerance"), [("float32", 1e-5), ("bfloat16", 3e-2)])
+@torch.no_grad()
+def test_the_product_for_both_is_both(make_model, monkeypatch, precision, tolerance):
+    monkeypatch.setattr(accelerators, "WITH_KERNELS", ("cpu",))
+    model = make_model(variant="copy", dimension=128)
+    model.use_precision(precision)
+    states = torch.randn(2, 3, 128).to(model.embedding.dtype)
+    product, vocabulary = model._product(states), len(model.embedding)
+    assert product.dtype == torch.float32
+    expected = torch.cat(
+        [states.float() @ model.embedding.float().mT, *model.output.from_states(states.float())], dim=-1
+    )
+    torch.testing.assert_close(product, expected, atol=tolerance, rtol=tolerance)
+    assert product.shape[-1] == vocabulary + 2 * 128
+
+
 @torch.no_grad()
 def test_outputs_outgrow_the_room_and_sentences_leave(make_model):
     model = reluctant(make_model())
