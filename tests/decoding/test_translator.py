@@ -175,7 +175,7 @@ def told_outputs(translator, monkeypatch):
         return beam_search(model, memory, limits, marks, options, automaton, steps, usual=usual)
 
     monkeypatch.setattr(module, "beam_search", search)
-    monkeypatch.setattr(stutter, "repeated", lambda tokens: ())  # as models with random weights do all the time
+    monkeypatch.setattr(stutter, "repetitions", lambda tokens: set())  # as models with random weights do all the time
     return texts, asked
 
 

@@ -26,7 +26,7 @@ class Request:
     wishes: Wishes
     plan: TermPlan  # what the glossary adds
     found: tuple[Hypothesis, ...] = ()  # outputs of plain search that keep to the wishes, though not the best of it
-    spoken: int = 0  # length of what the model says by itself, where that does not do
+    spoken: tuple[int, ...] = ()  # what the model says by itself, where that does not do
     placed: tuple[Placed, ...] = ()  # constraints that are put where the alignment points to
 
 
@@ -46,5 +46,5 @@ def batches(requests: list[Request], batch_tokens: int, steps: Steps) -> Iterato
 
 def usual_lengths(batch: Sequence[Request], needed: Tensor) -> Tensor:
     """(batch,) As `beam_search` wants them: what the model said by itself and, to be met in it, so many tokens each."""
-    spoken = torch.tensor([request.spoken for request in batch])
-    return torch.where(spoken > 0, spoken + needed, NO_LENGTH)
+    spoken = torch.tensor([len(request.spoken) for request in batch])
+    return torch.where(spoken > 0, spoken + 1 + needed, NO_LENGTH)

@@ -1,56 +1,96 @@
 """Outputs that say the same over and over: "i.e. i.e. i.e. i.e. …".
 
-A plain search ends before a model gets there. An output that must first meet something cannot end, and where the model
-would not say what it must, it may find repeating itself the likeliest thing to do meanwhile. Such an output is searched
-for again with the repetition forbidden, a few times; it is taken all the same if nothing better comes of that.
+A plain search mostly ends before a model gets there. An output that must first meet something cannot end, and where the
+model would not say what it must, it may find repeating itself the likeliest thing to do meanwhile. Such an output is
+searched for again with the repetition forbidden, a few times; it is taken all the same if nothing better comes of that.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 
 from termweave.decoding.batching import Request
 from termweave.decoding.beam import Hypothesis
 from termweave.text.vocabulary import Vocabulary
+from termweave.text.words import normalise
 
 REPEATS = 4  # in a row; people do say things three times
 LONGEST = 8  # tokens of what is repeated
 MOST_SEARCHES = 3  # of a sentence, for this
 
+Unit = tuple[int, ...]  # what is repeated, begun anywhere in it
 
-def repeated(tokens: Sequence[int]) -> tuple[int, ...]:
-    """The shortest run of tokens that stands REPEATS times in a row somewhere; none: ()."""
+
+def repetitions(tokens: Sequence[int]) -> set[Unit]:
+    """All that stands REPEATS times in a row somewhere, each begun with its smallest token's first place."""
+    found: set[Unit] = set()
+    if len(tokens) - len(set(tokens)) < REPEATS - 1:  # a quick look, for most outputs
+        return found
     for period in range(1, LONGEST + 1):
         same = 0
         for place in range(period, len(tokens)):
             same = same + 1 if tokens[place] == tokens[place - period] else 0
-            if same == (REPEATS - 1) * period:
-                return tuple(tokens[place + 1 - period : place + 1])
-    return ()
+            if same >= (REPEATS - 1) * period:
+                found.add(min(_turned(tuple(tokens[place + 1 - period : place + 1]))))
+    return found
 
 
-def stutters(request: Request, hypothesis: Hypothesis) -> bool:
-    """Does the output, which must meet something, repeat itself as the source does not?"""
-    return bool(request.wishes.required and repeated(hypothesis.tokens)) and not repeated(request.source)
+def stutter(request: Request, hypothesis: Hypothesis, subwords: Vocabulary) -> set[Unit]:
+    """What an output that must meet something repeats without a reason.
+
+    There is one where a target does, or where the source repeats something, and the model by itself does so too.
+    """
+    if not request.wishes.required:
+        return set()
+    found = repetitions(hypothesis.tokens)
+    if found and repetitions(request.source):
+        found -= repetitions(request.spoken) if request.spoken else found
+    for constraint in request.wishes.required if found else ():
+        for target in constraint.targets:
+            found -= repetitions(subwords.target.encode(normalise(target)))
+    return found
 
 
-def best_first(request: Request, hypotheses: Iterable[Hypothesis]) -> list[Hypothesis]:
+def best_first(request: Request, hypotheses: Iterable[Hypothesis], subwords: Vocabulary) -> list[Hypothesis]:
     """Different outputs, those that stutter behind the others."""
     different = {hypothesis.tokens: hypothesis for hypothesis in hypotheses}.values()
-    return sorted(different, key=lambda hypothesis: (stutters(request, hypothesis), -hypothesis.score))
+    return sorted(different, key=lambda own: (bool(stutter(request, own, subwords)), -own.score))
 
 
 def without_stutter(request: Request, hypotheses: Iterable[Hypothesis], subwords: Vocabulary) -> Request:
-    """The request with forbidden, twice in a row, what outputs repeat; what is required stays possible."""
-    targets = [target for constraint in request.wishes.required for target in constraint.targets]
-    units = {_from_a_word_on(repeated(hypothesis.tokens), subwords) for hypothesis in hypotheses}
-    twice = {subwords.decode(unit * 2) for unit in units if unit}
-    new = sorted(text for text in twice if text and not any(text in target for target in targets))
-    return replace(request, wishes=replace(request.wishes, forbidden=(*request.wishes.forbidden, *new)))
+    """The request with forbidden, twice in a row, what outputs repeat; the same request if that is nothing new."""
+    units = sorted({unit for own in hypotheses for unit in stutter(request, own, subwords)})
+    from_words = (next((own for own in _turned(unit) if subwords.starts_word(own)[0]), ()) for unit in units)
+    twice = [subwords.decode(unit * 2) for unit in from_words if unit]
+    targets = [f" {normalise(target)} " for constraint in request.wishes.required for target in constraint.targets]
+    new = [text for text in twice if text and not any(f" {text} " in target for target in targets)]
+    forbidden = tuple(dict.fromkeys((*request.wishes.forbidden, *new)))
+    return replace(request, wishes=replace(request.wishes, forbidden=forbidden))
 
 
-def _from_a_word_on(unit: tuple[int, ...], subwords: Vocabulary) -> tuple[int, ...]:
-    """The unit turned round so that it begins with a word; () if none begins in it."""
-    turned = (unit[start:] + unit[:start] for start in range(len(unit)))
-    return next((own for own in turned if subwords.starts_word(own)[0]), ())
+def calmed(
+    batch: list[Request],
+    search: Callable[[list[Request]], list[list[Hypothesis]]],
+    kept_of: Callable[[Request, list[Hypothesis]], list[Hypothesis]],  # those that keep to the wishes
+    subwords: Vocabulary,
+) -> Iterator[tuple[Request, list[Hypothesis]]]:
+    """Each request with what was found for it, after as many searches as it takes."""
+    for _ in range(MOST_SEARCHES):
+        again = []
+        for request in batch:
+            calmer = without_stutter(request, request.found[:1], subwords)
+            if calmer.wishes == request.wishes:
+                yield request, [*request.found]
+            else:
+                again.append(calmer)
+        batch = []
+        for request, hypotheses in zip(again, search(again) if again else (), strict=True):
+            kept = [*request.found, *kept_of(request, hypotheses)]
+            batch.append(replace(request, found=tuple(best_first(request, kept, subwords))))
+    yield from ((request, [*request.found]) for request in batch)
+
+
+def _turned(unit: Unit) -> list[Unit]:
+    """The unit begun at each of its tokens."""
+    return [unit[start:] + unit[:start] for start in range(len(unit))]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import islice
 from pathlib import Path
 from typing import Any, Literal
@@ -35,7 +36,7 @@ from termweave.decoding.demands import (
 from termweave.decoding.forced import ScoredOutput, score_outputs
 from termweave.decoding.options import Search, require_lists, require_options, require_phrases
 from termweave.decoding.recorded import RecordedSteps
-from termweave.decoding.stutter import MOST_SEARCHES, best_first, stutters, without_stutter
+from termweave.decoding.stutter import best_first, calmed, stutter
 from termweave.decoding.tables import compile_tables
 from termweave.decoding.terminology import Receipt, Terminology, TermPlan
 from termweave.errors import CheckpointError, ConfigError, ConstraintError, DataError
@@ -55,7 +56,7 @@ class Translation:
     """One translated sentence."""
 
     text: str
-    score: float  # log P divided by length; 0 for an empty sentence
+    score: float  # log P divided by length, see `Hypothesis`; 0 for an empty sentence
     spans: tuple[Span | None, ...] = ()  # where each constraint stands in the text, None if it does not
     others: tuple[Translation, ...] = ()  # the next best, if they were asked for
     tokens: tuple[int, ...] = ()  # the subwords the search produced; the same text could be cut otherwise
@@ -319,11 +320,13 @@ class Translator:
             found = self._search(tried, direction, options, False)
             for request, asked, hypotheses in zip(batch, tried, found, strict=True):
                 kept = self._kept(request, hypotheses, language, nbest)
-                if kept and (not stutters(request, kept[0]) if asked.wishes else kept == hypotheses[:nbest]):
+                spoken = () if asked.wishes or not hypotheses else hypotheses[0].tokens
+                told = replace(request, found=tuple(kept), spoken=spoken)
+                complete = kept and (asked.wishes or kept == hypotheses[:nbest])
+                if complete and not stutter(told, kept[0], self.subwords):
                     yield request, kept
                 else:
-                    spoken = 0 if asked.wishes or not hypotheses else len(hypotheses[0].tokens) + 1
-                    again.append(replace(request, found=tuple(kept), spoken=spoken))
+                    again.append(told)
         wider = replace(options, beam=2 * options.beam)
         for batch in batches(again, batch_tokens // 2, self._steps(wider if again else options)):
             yield from self._solve(batch, direction, wider, nbest)
@@ -338,20 +341,18 @@ class Translator:
         self, batch: list[Request], direction: str | None, options: SearchOptions, nbest: int
     ) -> Iterator[tuple[Request, list[Hypothesis]]]:
         """Search until every text keeps what was wished for: by the usual rule of words, then the strict one."""
-        language = self._language(direction)
+        language, met = self._language(direction), []
+        kept_of = partial(self._kept, language=language, nbest=nbest)
         for attempt in range(ATTEMPTS):
             again = []
-            strict = attempt > 0 and any(request.wishes.required and not request.found for request in batch)
+            strict = attempt > 0 and any(request.wishes.required for request in batch)
             for request, hypotheses in zip(batch, self._search(batch, direction, options, strict), strict=True):
-                kept = [*request.found, *self._kept(request, hypotheses, language, nbest)]
-                kept = best_first(request, kept)
-                if kept and (attempt >= MOST_SEARCHES or not stutters(request, kept[0])):
-                    yield request, kept
-                elif kept:
-                    again.append(without_stutter(replace(request, found=tuple(kept)), kept, self.subwords))
+                if kept := [*request.found, *kept_of(request, hypotheses)]:
+                    met.append(replace(request, found=tuple(best_first(request, kept, self.subwords))))
                 else:
                     again.append(self._amended(request, hypotheses, language))
             if not again:
+                yield from calmed(met, lambda own: self._search(own, direction, options, False), kept_of, self.subwords)
                 return
             batch = again
         raise ConstraintError(

@@ -82,7 +82,7 @@ class SentencePair(BaseModel):
 
 class OtherTranslation(BaseModel):
     text: str
-    score: float = Field(description="log P divided by length, the mean over sentences.")
+    score: float = Field(description="log P divided by length (at most the usual one), the mean over sentences.")
     receipts: list[TermReceipt]
     sentences: list[SentencePair] = Field(description="Where each sentence stands, and its translation.")
 
