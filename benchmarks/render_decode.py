@@ -111,7 +111,7 @@ def limits(report: dict[str, Any]) -> list[str]:
     return [
         "Ceilings measured in the same run: " + "; ".join(f"{kind}: {text}" for kind, text in ceilings.items()) + ".",
         "A share says how much of the step's time the bare movement or computation would take at that ceiling.",
-        "What follows the number of kernels was seen by a profiler in a single step; it stretches the gaps between them.",
+        "What follows the number of kernels is a profiler's record of one step; it stretches the gaps between them.",
         "",
         *table([*header, "µs in kernels", "between them", "spent on"], rows),
     ]
