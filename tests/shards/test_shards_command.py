@@ -132,6 +132,7 @@ def test_ctrl_c_without_shards_tells_what_is_kept(termweave, model, tmp_path, mo
     from termweave.decoding.translator import Translator
 
     monkeypatch.chdir(tmp_path)
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background job ignores it otherwise
     Path("text.txt").write_text("das Haus\n" * 300)
     search, calls = Translator._search, []
 
