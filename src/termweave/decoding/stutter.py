@@ -23,7 +23,7 @@ Unit = tuple[int, ...]  # what is repeated, begun anywhere in it
 
 
 def repetitions(tokens: Sequence[int]) -> set[Unit]:
-    """All that stands REPEATS times in a row somewhere. Of a unit begun at each of its tokens, the smallest is meant."""
+    """All that stands REPEATS times in a row somewhere, each unit begun where that makes it the smallest."""
     found: set[Unit] = set()
     if len(tokens) - len(set(tokens)) < REPEATS - 1:  # a quick look, for most outputs
         return found
