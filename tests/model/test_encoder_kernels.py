@@ -2,17 +2,11 @@
 
 from __future__ import annotations
 
-import functools
-import os
-
 import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-
-pytest.importorskip("triton", reason="Triton comes with CUDA builds of torch; `make kernels` installs it")
-if not torch.cuda.is_available():
-    os.environ["TRITON_INTERPRET"] = "1"
+from test_attention_kernels import DEVICE, HEADS, TYPES, with_kernels
 
 from termweave import accelerators
 from termweave.data.batches import constraints_from_ids
@@ -20,21 +14,8 @@ from termweave.model import encoder_kernels
 from termweave.model.attention import KeysValues, attend
 from termweave.model.vectors import FlatKeysValues, Vectorisation, attend_with_constraints, with_constraints
 
-DEVICE = torch.device("cuda" if torch.cuda.is_available() else "cpu")
-HEADS = 2
-TYPES = st.sampled_from([torch.float32, torch.bfloat16])
 WIDTHS = st.sampled_from([16, 32, 64])
 CLOSE = {torch.float32: {"atol": 1e-5, "rtol": 1e-5}, torch.bfloat16: {"atol": 3e-2, "rtol": 3e-2}}
-
-
-def with_kernels(test):
-    @functools.wraps(test)
-    def run(**given):
-        with pytest.MonkeyPatch.context() as patch, torch.no_grad():
-            patch.setattr(accelerators, "WITH_KERNELS", (DEVICE.type,))
-            test(**given)
-
-    return run
 
 
 def projected(batch: int, length: int, width: int, kind: torch.dtype, parts: int) -> list[torch.Tensor]:
@@ -68,6 +49,7 @@ def joined(own: KeysValues, extra: FlatKeysValues | None) -> KeysValues:
     seed=st.integers(0, 99),
 )
 @with_kernels
+@torch.no_grad()
 def test_attention_over_both_is_that_over_one_piece(batch, length, slots, width, kind, seed):
     torch.manual_seed(seed)
     queries, *own = projected(batch, length, width, kind, 3)
@@ -96,6 +78,7 @@ def test_attention_over_both_is_that_over_one_piece(batch, length, slots, width,
     seed=st.integers(0, 99),
 )
 @with_kernels
+@torch.no_grad()
 def test_joining_is_concatenation(batch, length, slots, width, kind, seed):
     torch.manual_seed(seed)
     own, extra = KeysValues(*projected(batch, length, width, kind, 2)), flat(batch, slots, width, kind)
@@ -123,6 +106,7 @@ def test_what_does_not_suit_is_left_to_torch(monkeypatch):
     seed=st.integers(0, 99),
 )
 @with_kernels
+@torch.no_grad()
 def test_constraints_become_the_same_vectors(counts, kind, seed):
     torch.manual_seed(seed)
     counts[0].append((2, 3))  # there is one at least
