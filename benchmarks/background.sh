@@ -14,6 +14,10 @@ logged() { # name, command: its output goes to log.NAME.txt, and the end of it t
     "$@" >"$log" 2>&1 || { tell "failed: $*" && tail -n 8 "$log" >>progress.txt; }
 }
 
+far_enough() { # process, its log, step: wait until one trainer is there, so that the next may start and compile
+    while kill -0 "$1" 2>/dev/null && ! grep -qs "step $3:" "$2"; do sleep 1; done
+}
+
 start() {
     mkdir -p "$PLACE"
     rm -f "$PLACE"/{over,trained,progress.txt,seen.txt,told.txt} "$PLACE"/log.*.txt # of an earlier start
@@ -21,7 +25,7 @@ start() {
         [ ! -e $part ] || cp -r $part "$PLACE/"
     done
     # What torch compiles takes minutes; with what an earlier run left (`tar czf compiled.tgz -C runs compiled`), seconds.
-    [ ! -e carry/compiled.tgz ] || tar xzf carry/compiled.tgz -C runs
+    [ -e runs/compiled ] || [ ! -e carry/compiled.tgz ] || tar xzf carry/compiled.tgz -C runs
     ln -sfn "$PWD/carry" "$PLACE/carry"
     cd "$PLACE" || exit 1
     setsid bash "benchmarks/$NAME.sh" go >/dev/null 2>&1 </dev/null &

@@ -26,9 +26,9 @@ BEAM = 4
 
 def outputs(device: str, model: str, search: str, request: Request) -> list[list[int]]:
     engine = ours.Engine(argparse.Namespace(device=device, precision="float32", model=model, search=search))
-    decode = engine.prepare(request, make_problem(request, request.seed))
+    decode = engine.prepare(request, [make_problem(request, request.seed)])
     decode()  # a GPU records its steps
-    return decode().outputs
+    return decode()[0].outputs
 
 
 def main() -> None:

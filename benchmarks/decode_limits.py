@@ -96,7 +96,7 @@ def staged(system: str, precision: str, device: torch.device, request: dict[str,
     engine = ours.Engine(options)
     given = Request(**request, constraints=constraints)
     for seed in range(4):
-        decode = engine.prepare(given, make_problem(given, seed))
+        decode = engine.prepare(given, [make_problem(given, seed)])
         steps = next(iter(engine.steps.values())).steps
         if not isinstance(steps, FixedSteps):  # on a CPU steps are taken as they come; here they stay in their place
             found = next(iter(engine.steps.items()))

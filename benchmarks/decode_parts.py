@@ -71,12 +71,12 @@ def measure(system: str, options: argparse.Namespace, request: dict[str, int]) -
     options = argparse.Namespace(**vars(options), model=model, search=search)
     engine = ours.Engine(options)
     for seed in range(options.warm_up):
-        engine.prepare(given, make_problem(given, seed))()
+        engine.prepare(given, [make_problem(given, seed)])()
     [steps] = engine.steps.values()
     before = recordings(steps.steps)
     clock, whole, apart = Clock(engine.device), [], []
     for seed in range(1000, 1000 + options.rounds):
-        decode = engine.prepare(given, make_problem(given, seed))
+        decode = engine.prepare(given, [make_problem(given, seed)])
         whole.append(seconds_of(decode, engine.device, 1))
         with clock.on(engine, steps.steps, beam):
             apart.append(seconds_of(decode, engine.device, 1))

@@ -1,7 +1,9 @@
 #!/usr/bin/env bash
 # The ready model on one GPU, about 20 minutes, in the background, so that it may be watched in short visits:
 #
-#     bash benchmarks/ready.sh start
+#     PHASE=shapes bash benchmarks/ready.sh start   # depths and widths of about the same size, each trained for a while
+#     bash benchmarks/ready.sh watch 500
+#     PHASE=model bash benchmarks/ready.sh start    # the shape of configs/ready.toml, trained in full
 #     bash benchmarks/ready.sh watch 500
 #
 # With OUT=folder, `watch` leaves the results there as an archive, and the packed model as soon as it is there, in parts
@@ -18,33 +20,39 @@ if [ -f carry/ready/tokenizer.model ]; then # from any earlier `termweave prepar
     OPTIONS="$OPTIONS --set subwords.model=carry/ready/tokenizer.model"
 fi
 
-SHAPE_STEPS=${SHAPE_STEPS:-1500} SHAPE_SENTENCES=${SHAPE_SENTENCES:-500}
-# To choose depth and width by: about as large as the recipe's own, which is the first.
+PHASE=${PHASE:-model}
+SHAPE_STEPS=${SHAPE_STEPS:-1000} SHAPE_SENTENCES=${SHAPE_SENTENCES:-500}
+# To choose depth and width by.
 SHAPES=(
-    "chosen"
+    "middle model.dimension=384 model.heads=6 model.feed_forward=1536 model.encoder_layers=6 model.decoder_layers=3"
     "wide model.dimension=512 model.heads=8 model.feed_forward=2048 model.encoder_layers=3 model.decoder_layers=1"
     "deep model.dimension=320 model.heads=5 model.feed_forward=1280 model.encoder_layers=10 model.decoder_layers=4"
-    "even model.encoder_layers=5 model.decoder_layers=4"
+    "even model.dimension=384 model.heads=6 model.feed_forward=1536 model.encoder_layers=5 model.decoder_layers=4"
 )
 
-shape() { # name, settings
-    local name=$1 settings=(--set training.stage1.steps=$SHAPE_STEPS --set "training.folder=runs/ready/$1")
+train_shape() { # name, settings
+    local settings=(--set training.stage1.steps=$SHAPE_STEPS --set "training.folder=runs/ready/$1")
     for setting in "${@:2}"; do settings+=(--set "$setting"); done
-    logged "shape.$name" $PYTHON -m termweave train $CONFIG --stage 1 $OPTIONS "${settings[@]}"
-    logged "shape.$name.quality" $PYTHON benchmarks/ready.py shape --model "runs/ready/$name/stage1/final" \
-        --name "$name" --text carry/ready --sentences $SHAPE_SENTENCES --batch-tokens 16384
-    tell "shape $name: $(grep -c BLEU "log.shape.$name.quality.txt") sets"
+    logged "shape.$1" $PYTHON -m termweave train $CONFIG --stage 1 $OPTIONS "${settings[@]}"
+    logged "shape.$1.quality" $PYTHON benchmarks/ready.py shape --model "runs/ready/$1/stage1/final" \
+        --name "$1" --text carry/ready --sentences $SHAPE_SENTENCES --batch-tokens 16384
+    tell "shape $1: $(grep -c BLEU "log.shape.$1.quality.txt") sets"
 }
 
-whole_run() {
-    tell start
-    logged encode $PYTHON -m termweave prepare $CONFIG --until encode --set data.workers=$WORKERS $OPTIONS
-    tell encoded
-    logged prepare nice $PYTHON -m termweave prepare $CONFIG --set data.workers=$WORKERS $OPTIONS &
-    while [ -e hold ]; do sleep 1; done
+shapes() { # each started when the one before it has come far enough
+    local processes=()
+    for own in "${SHAPES[@]}"; do
+        train_shape $own &
+        processes+=($!)
+        far_enough $! "log.shape.${own%% *}.txt" $((SHAPE_STEPS * 2 / 300 * 100))
+    done
+    wait "${processes[@]}"
+}
+
+model() {
     logged stage1 $PYTHON -m termweave train $CONFIG --stage 1 $OPTIONS
     tell "stage 1: $(tail -n 1 log.stage1.txt | cut -c1-150)"
-    wait
+    wait # for phrases
     logged stage2 $PYTHON -m termweave train $CONFIG --stage 2 $OPTIONS
     tell "stage 2: $(tail -n 1 log.stage2.txt | cut -c1-150)"
     logged pack $PYTHON -m termweave pack runs/ready/model/stage2/final runs/ready/packed
@@ -54,7 +62,16 @@ whole_run() {
     cat log.quality.txt >>progress.txt
     logged terms $PYTHON benchmarks/ready.py terms $MEASURED
     cat log.terms.txt >>progress.txt
-    for own in "${SHAPES[@]}"; do shape $own; done
+}
+
+whole_run() {
+    tell start
+    logged encode nice $PYTHON -m termweave prepare $CONFIG --until encode --set data.workers=$WORKERS $OPTIONS
+    tell encoded
+    logged prepare nice $PYTHON -m termweave prepare $CONFIG --set data.workers=$WORKERS $OPTIONS &
+    while [ -e hold ]; do sleep 1; done
+    "$PHASE"
+    wait
 }
 
 results() {

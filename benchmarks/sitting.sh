@@ -10,6 +10,7 @@
 # on beside. With OUT=folder, `watch` leaves records and translations there as an archive: unpack it in the project.
 # What an earlier sitting has made is taken up: results/ as it is, models from an archive in parts, carry/work-*/*, made
 # by `tar c results/*/{records,work}/train.NAME.* | split -b 58M`; compiled code from carry/compiled.tgz.
+# MODELS names those to train, if not all of a part.
 # While the file `hold` exists in the copy, nothing is trained: measure other things alone, then delete it.
 set -u
 source "$(dirname "$0")/background.sh"
@@ -33,17 +34,18 @@ train() { # models, each started when the one before it has come far enough
         step "train.$model" "train.$model" &
         process=$!
         processes+=($process)
-        while kill -0 $process 2>/dev/null && ! grep -qs "step $NEXT_AT:" "log.train.$model.txt"; do sleep 1; done
+        far_enough $process "log.train.$model.txt" "$NEXT_AT"
     done
     wait "${processes[@]}"
 }
 
-trained() { # model: wait for it, if it is still to come
+trained() { # model: wait for it, if it is still to come; fails if it never came
     until [ -e "$(echo results/*/records/train.$1.json)" ] || [ -e trained ]; do sleep 1; done
+    [ -e "$(echo results/*/records/train.$1.json)" ]
 }
 
 score() { # model, patterns of steps
-    trained "$1"
+    trained "$1" || return
     step "score.$1" "${@:2}"
     $PYTHON - results/*/records/score.*.json >>progress.txt <<'END'
 import json, pathlib, sys
@@ -89,7 +91,7 @@ base() {
         score copy-switched 'score.copy*.switched'
         score paper-switched 'score.paper*.switched'
     ) &
-    train vanilla-base copy paper released paper-attention paper-output copy-switched paper-switched
+    train ${MODELS:-vanilla-base copy paper released paper-attention paper-output copy-switched paper-switched}
 }
 
 large() {
@@ -100,7 +102,7 @@ large() {
         score aligned 'score.cdalign.*'
         score replace-switched 'score.replace.*.switched'
     ) &
-    train vanilla replace aligned replace-switched
+    train ${MODELS:-vanilla replace aligned replace-switched}
 }
 
 results() {

@@ -109,12 +109,12 @@ class Engine:
         if self.translator.compute_type not in (compute_type, f"{compute_type}_float32"):
             raise RuntimeError(f"asked for {compute_type}, this processor has {self.translator.compute_type}")
 
-    def prepare(self, request: Request, problem: Problem) -> Decode:
+    def prepare(self, request: Request, problems: list[Problem]) -> Decode:
         if request.constraints:
             raise ValueError("CTranslate2 has no constrained search")
-        sources = [[str(token) for token in source] for source in problem.sources]
+        batches = [[[str(token) for token in source] for source in problem.sources] for problem in problems]
 
-        def decode() -> Decoded:
+        def decode_one(sources: list[list[str]]) -> Decoded:
             results = self.translator.translate_batch(
                 sources,
                 beam_size=request.beam,
@@ -124,7 +124,7 @@ class Engine:
             outputs = [[int(token) for token in result.hypotheses[0]] for result in results]
             return Decoded(outputs, request.length)  # it does not say; the length it kept to is its number of steps
 
-        return decode
+        return lambda: [decode_one(sources) for sources in batches]
 
 
 def main() -> None:

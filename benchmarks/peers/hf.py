@@ -34,6 +34,8 @@ from problem import (
 from torch import Tensor
 from transformers import GenerationConfig, MarianConfig, MarianMTModel
 
+Group = tuple[Tensor, list[list[int]]]  # sentences, and the constraints all of them have
+
 
 def build_model() -> MarianMTModel:
     """Transformer-base with shared embeddings and the weights of problem.py."""
@@ -88,24 +90,27 @@ class Engine:
     def _count(self, *_: object) -> None:
         self.calls += 1
 
-    def prepare(self, request: Request, problem: Problem) -> Decode:
+    def prepare(self, request: Request, problems: list[Problem]) -> Decode:
         config = generation_config(request)
         # Otherwise `generate` fills what the configuration leaves open with the model's own.
         self.model.generation_config = config
-        sources = torch.tensor(problem.sources, device=self.device)
-        if request.constraints and not request.shared:
-            groups = list(zip(sources.split(1), problem.constraints, strict=True))
-        else:
-            groups = [(sources, problem.constraints[0])]
+        batches = [self._groups(request, problem) for problem in problems]
         self.wait()
 
-        def decode() -> Decoded:
+        def decode_one(groups: list[Group]) -> Decoded:
             self.calls = 0
             outputs = [row for source, phrases in groups for row in self._generate(source, phrases, config)]
             self.wait()
             return Decoded(outputs, self.calls // len(groups))
 
-        return decode
+        return lambda: [decode_one(groups) for groups in batches]
+
+    def _groups(self, request: Request, problem: Problem) -> list[Group]:
+        """What one call of `generate` can take at a time."""
+        sources = torch.tensor(problem.sources, device=self.device)
+        if request.constraints and not request.shared:
+            return list(zip(sources.split(1), problem.constraints, strict=True))
+        return [(sources, problem.constraints[0])]
 
     def _generate(self, sources: Tensor, phrases: list[list[int]], config: GenerationConfig) -> list[list[int]]:
         """sources: (batch, length), none padded. The begin mark is taken off."""

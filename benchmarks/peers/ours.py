@@ -8,6 +8,7 @@ echo '{"batch": 32, "constraints": 3}' | python ours.py --model copy --search be
 from __future__ import annotations
 
 import argparse
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -36,6 +37,7 @@ import termweave
 from termweave.config import ModelConfig
 from termweave.data.batches import ConstraintTensors, constraints_from_ids
 from termweave.decoding.automaton import Automaton, Demands, Requirement, WordJoins
+from termweave.decoding.batching import Early
 from termweave.decoding.beam import BeamState, Marks, PlainSteps, SearchOptions, Steps, beam_search
 from termweave.decoding.recorded import RecordedSteps
 from termweave.decoding.tables import compile_tables
@@ -46,6 +48,7 @@ MARKS = Marks(BEGIN, END, never=(PADDING, BEGIN, END))
 WORDS = WordJoins(np.zeros(VOCABULARY, dtype=np.bool_), np.zeros(VOCABULARY, dtype=np.bool_))
 
 Pairs = list[list[tuple[list[int], list[int]]]]  # the constraints of each sentence, source and target ids
+LaidOut = tuple[Tensor, ConstraintTensors | None, Automaton | None]  # a batch on the device
 
 # Where the parts of a layer stand in the weights of problem.py, and in ours.
 ENCODER = {"self_attn": "attention"}
@@ -121,27 +124,38 @@ class Engine:
         self.model.use_precision(options.precision)
         self.steps: dict[SearchOptions, CountedSteps] = {}
 
-    def prepare(self, request: Request, problem: Problem) -> Decode:
+    def prepare(self, request: Request, problems: list[Problem]) -> Decode:
         """Outside the clock: source ids become a tensor, as with all engines, and phrases get the source side that a
-        user gives along with them. All that is made of constraints is timed."""
+        user gives along with them. All that is made of constraints is timed. As `Searcher` does, the next batch is laid
+        out while the device is at work on the one before."""
         limits = torch.full((request.batch,), request.length)
         # One guaranteed search; `Translator` spares itself that where a plain one meets everything already.
         options = SearchOptions(request.beam, max_length=request.length, aware=self.aware, cut=True)
         steps = self.steps_for(options)
-        sources = torch.tensor(problem.sources, device=self.device)
-        sources = F.pad(sources, (0, steps.width(request.length) - request.length), value=PADDING)
-        pairs = self.pairs(problem)
+        spare = steps.width(request.length) - request.length
+        sources = [F.pad(torch.tensor(own.sources, device=self.device), (0, spare), value=PADDING) for own in problems]
+        pairs = [self.pairs(problem) for problem in problems]
         self.wait()
 
-        @torch.inference_mode()
-        def decode() -> Decoded:
+        def lay_out(number: int) -> LaidOut:
+            told = self.told(pairs[number], alike=steps.multiple > 1)
+            demands = self.demands(problems[number])
+            return sources[number], told, self.automaton(demands, steps.multiple) if demands else None
+
+        def decode_one(batch: LaidOut, meanwhile: Callable[[], None]) -> Decoded:
             steps.taken = 0
-            memory = steps.encode(sources, self.told(pairs, alike=steps.multiple > 1))
-            demands = self.demands(problem)
-            automaton = self.automaton(demands, steps.multiple) if demands else None
-            found = beam_search(self.model, memory, limits, MARKS, options, automaton, steps)
-            self.wait()
+            source, told, automaton = batch
+            memory = steps.encode(source, told)
+            given = (memory, limits, MARKS, options, automaton, steps)
+            found = beam_search(self.model, *given, meanwhile=meanwhile)
             return Decoded([list(hypotheses[0].tokens) for hypotheses in found], steps.taken)
+
+        @torch.inference_mode()
+        def decode() -> list[Decoded]:
+            batches = Early(lay_out(number) for number in range(len(problems)))
+            decoded = [decode_one(batch, batches.make) for batch in batches]
+            self.wait()
+            return decoded
 
         return decode
 

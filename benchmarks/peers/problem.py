@@ -54,7 +54,7 @@ class Decoded:
     steps: int  # of the decoder, for each sentence
 
 
-Decode = Callable[[], Decoded]
+Decode = Callable[[], list[Decoded]]  # of one problem after the other
 
 
 def make_problem(request: Request, seed: int) -> Problem:
@@ -114,10 +114,10 @@ def sinusoidal_positions() -> Array:
     return np.concatenate([np.sin(angles), np.cos(angles)], axis=1).astype(np.float32)
 
 
-def serve(version: str, prepare: Callable[[Request, Problem], Decode]) -> None:
+def serve(version: str, prepare: Callable[[Request, list[Problem]], Decode]) -> None:
     """Answer each request on standard input with a line on standard output.
 
-    `prepare` does what is not to be timed and returns what is.
+    `prepare` does what is not to be timed and returns what is: all problems of a request, one batch after the other.
     """
     gc.freeze()  # the engine stays; only what a round leaves behind is to be looked through
     for line in sys.stdin:
@@ -126,31 +126,27 @@ def serve(version: str, prepare: Callable[[Request, Problem], Decode]) -> None:
             print(json.dumps(answer), flush=True)
 
 
-def _answer(request: Request, prepare: Callable[[Request, Problem], Decode]) -> dict[str, object]:
-    processor = wall = 0.0
-    kept = constraints = 0
-    for number in range(request.rounds):
-        problem = make_problem(request, request.seed + number)
-        decode = prepare(request, problem)
-        gc.collect()
-        gc.disable()  # as `timeit` does: what the problem left behind is not to be cleared away on an engine's account
-        started, started_processor = time.perf_counter(), time.process_time()  # the latter: all threads
-        decoded = decode()
-        processor += time.process_time() - started_processor
-        wall += time.perf_counter() - started
-        gc.enable()
-        _check(decoded, request)
-        kept += count_kept(decoded.outputs, problem.constraints)
-        constraints += sum(map(len, problem.constraints))
+def _answer(request: Request, prepare: Callable[[Request, list[Problem]], Decode]) -> dict[str, object]:
+    problems = [make_problem(request, request.seed + number) for number in range(request.rounds)]
+    decode = prepare(request, problems)
+    gc.collect()
+    gc.disable()  # as `timeit` does: what the problems left behind is not to be cleared away on an engine's account
+    started, started_processor = time.perf_counter(), time.process_time()  # the latter: all threads
+    decoded = decode()
+    processor, wall = time.process_time() - started_processor, time.perf_counter() - started
+    gc.enable()
+    for own in decoded:
+        _check(own, request)
+    pairs = zip(decoded, problems, strict=True)
     answer = {
         "cpu_seconds": round(processor, 4),
         "wall_seconds": round(wall, 4),
         "sentences": request.batch * request.rounds,
-        "steps": decoded.steps,
-        "constraints": constraints,
-        "constraints_kept": kept,
+        "steps": request.length,  # checked
+        "constraints": sum(len(own) for problem in problems for own in problem.constraints),
+        "constraints_kept": sum(count_kept(own.outputs, problem.constraints) for own, problem in pairs),
     }
-    return {**answer, "outputs": decoded.outputs} if request.show else answer
+    return {**answer, "outputs": decoded[-1].outputs} if request.show else answer
 
 
 def _check(decoded: Decoded, request: Request) -> None:

@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from termweave.data.batches import constraints_from_ids
-from termweave.decoding.beam import Hypothesis, Marks, SearchOptions, beam_search
+from termweave.decoding.beam import AHEAD, Hypothesis, Marks, SearchOptions, beam_search
 from termweave.model.transformer import Transformer
 
 BEGIN, END = 2, 3
@@ -187,3 +187,15 @@ def test_beyond_the_usual_length_an_output_gains_nothing(make_model, length_pena
     assert found[1] == longest[1]
     best = max(longest[0], key=lambda own: own.log_probability / min(len(own.tokens) + 1, 5) ** length_penalty)
     assert found[0][0].score >= best.log_probability / min(len(best.tokens) + 1, 5) ** length_penalty - 1e-5
+
+
+@pytest.mark.parametrize("limits, calls", [([AHEAD + 2], 1), ([AHEAD - 2], 0)])
+def test_the_host_is_free_once_if_a_search_lasts(make_model, limits, calls):
+    """Nothing ends before its limit, where it is cut off."""
+    model, called = make_model(), []
+    with torch.no_grad():
+        memory = model.decoder_memory(encode(model, [0]))
+    marks = Marks(BEGIN, END, never=(0, BEGIN, END))
+    options = SearchOptions(2, cut=True)
+    beam_search(model, memory, torch.tensor(limits), marks, options, meanwhile=lambda: called.append(1))
+    assert len(called) == calls

@@ -17,6 +17,7 @@ from termweave.decoding import recorded
 from termweave.decoding.automaton import Demands
 from termweave.decoding.beam import BeamState, SearchOptions, beam_search
 from termweave.decoding.recorded import FixedSteps, leaves
+from termweave.decoding.searcher import Searcher
 from termweave.decoding.tables import compile_automaton
 
 FORBIDDEN = st.lists(PHRASE, max_size=2).map(tuple)
@@ -183,10 +184,10 @@ def test_translations_stay_the_same(make_folder, monkeypatch, settings, options)
     expected = translator.translate(sentences, constraints, **options)
     made: dict[SearchOptions, FixedSteps] = {}
 
-    def fixed(self: Translator, search: SearchOptions) -> FixedSteps:
-        return made.setdefault(search, FixedSteps(self.model, self._marks, search))
+    def fixed(self: Searcher, search: SearchOptions) -> FixedSteps:
+        return made.setdefault(search, FixedSteps(self.model, self.marks, search))
 
-    monkeypatch.setattr(Translator, "_steps", fixed)
+    monkeypatch.setattr(Searcher, "steps", fixed)
     for _ in range(2):
         found = translator.translate(sentences, constraints, **options)
         assert [result.text for result in found] == [result.text for result in expected]

@@ -53,10 +53,10 @@ class Stuttering:
         self.encode, self.obeys, self.plain = translator.subwords.target.encode, obeys, plain
         self.forbidden: list[tuple[str, ...]] = []  # in each search
 
-    def __call__(self, batch, direction, options, strict):
-        assert not strict
-        self.forbidden += [request.wishes.forbidden for request in batch]
-        return [[Hypothesis(tuple(self.encode(self.text(request.wishes))), -1.0, -5.0)] for request in batch]
+    def __call__(self, batch, options, meanwhile=None):
+        wishes = [request.wishes for request in batch.requests]
+        self.forbidden += [own.forbidden for own in wishes]
+        return [[Hypothesis(tuple(self.encode(self.text(own))), -1.0, -5.0)] for own in wishes]
 
     def text(self, wishes) -> str:
         if not wishes.required:
@@ -67,7 +67,7 @@ class Stuttering:
 
 def test_a_repetition_is_forbidden_in_the_next_search(translator, monkeypatch):
     search = Stuttering(translator, obeys=True)
-    monkeypatch.setattr(translator, "_search", search)
+    monkeypatch.setattr(translator._searcher, "search", search)
     [result] = translator.translate(["das Haus"], [HOUSE])
     assert result.text == "the river house"
     assert search.forbidden == [(), (), ("the river the river",)]
@@ -75,7 +75,7 @@ def test_a_repetition_is_forbidden_in_the_next_search(translator, monkeypatch):
 
 def test_where_nothing_else_is_found_it_is_taken(translator, monkeypatch):
     search = Stuttering(translator, obeys=False)
-    monkeypatch.setattr(translator, "_search", search)
+    monkeypatch.setattr(translator._searcher, "search", search)
     [result] = translator.translate(["das Haus"], [HOUSE])
     assert result.text == "the river " * REPEATS + "house"
     assert search.forbidden == [(), (), ("the river the river",)]  # nothing new could be forbidden after that
@@ -86,7 +86,7 @@ REPETITIVE = " ".join(["Fluss"] * REPEATS) + " Haus"
 
 def test_a_source_that_repeats_itself_may_be_translated_so(translator, monkeypatch):
     search = Stuttering(translator, obeys=True, plain="the river " * REPEATS)
-    monkeypatch.setattr(translator, "_search", search)
+    monkeypatch.setattr(translator._searcher, "search", search)
     [result] = translator.translate([REPETITIVE], [HOUSE])
     assert result.text == "the river " * REPEATS + "house"
     assert not any(search.forbidden)
@@ -94,14 +94,14 @@ def test_a_source_that_repeats_itself_may_be_translated_so(translator, monkeypat
 
 def test_but_not_with_something_else_over_and_over(translator, monkeypatch):
     search = Stuttering(translator, obeys=True, plain="the old " * REPEATS)
-    monkeypatch.setattr(translator, "_search", search)
+    monkeypatch.setattr(translator._searcher, "search", search)
     [result] = translator.translate([REPETITIVE], [HOUSE])
     assert result.text == "the river house"
 
 
 def test_plain_search_may_stutter_as_well(translator, monkeypatch):
     search = Stuttering(translator, obeys=True, plain="the river " * REPEATS + "house")
-    monkeypatch.setattr(translator, "_search", search)
+    monkeypatch.setattr(translator._searcher, "search", search)
     [result] = translator.translate(["das Haus"], [HOUSE])
     assert result.text == "the river house"
 
@@ -112,7 +112,7 @@ def test_a_target_that_repeats_itself_is_no_stutter(translator, monkeypatch):
             return "the " + wishes.required[0].target if wishes.required else self.plain
 
     search = Obliging(translator, obeys=True)
-    monkeypatch.setattr(translator, "_search", search)
+    monkeypatch.setattr(translator._searcher, "search", search)
     [result] = translator.translate(["das Haus"], [[Constraint("Haus", "old old old old house")]])
     assert result.text == "the old old old old house"
     assert len(search.forbidden) == 2

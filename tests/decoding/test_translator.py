@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from termweave import Constraint, Translation, Translator
-from termweave.decoding import stutter
+from termweave.decoding import searcher, stutter
 from termweave.decoding import translator as module
 from termweave.decoding.beam import Hypothesis, beam_search
 from termweave.errors import CheckpointError, ConfigError, ConstraintError, DataError
@@ -72,11 +72,11 @@ def test_the_same_text_in_another_unicode_form_is_the_same_sentence(translator):
 def test_options_limits_and_marks_reach_the_search(both_ways, monkeypatch):
     seen = []
 
-    def spy(model, memory, limits, marks, options, automaton, steps):
+    def spy(model, memory, limits, marks, options, automaton, steps, **further):
         seen.append((limits.tolist(), marks, options.beam, options.length_penalty))
-        return beam_search(model, memory, limits, marks, options, automaton, steps)
+        return beam_search(model, memory, limits, marks, options, automaton, steps, **further)
 
-    monkeypatch.setattr(module, "beam_search", spy)
+    monkeypatch.setattr(searcher, "beam_search", spy)
     both_ways.translate(["Mehl", "der Fluss"], direction="en-de", beam=3, length_penalty=0.5)
     subwords = both_ways.subwords
     lengths = sorted((len(subwords.encode(text)) for text in ("Mehl", "der Fluss")), reverse=True)
@@ -167,14 +167,14 @@ def told_outputs(translator, monkeypatch):
     texts: list[list[tuple[str, float]]] = []
     asked: list[tuple[int, int]] = []
 
-    def search(model, memory, limits, marks, options, automaton, steps, usual=None):
+    def search(model, memory, limits, marks, options, automaton, steps, **further):
         if automaton is None:
             encode = translator.subwords.encode
             return [[Hypothesis(tuple(encode(text)), score, score) for text, score in own] for own in texts]
         asked.append((len(limits), options.beam))
-        return beam_search(model, memory, limits, marks, options, automaton, steps, usual=usual)
+        return beam_search(model, memory, limits, marks, options, automaton, steps, **further)
 
-    monkeypatch.setattr(module, "beam_search", search)
+    monkeypatch.setattr(searcher, "beam_search", search)
     monkeypatch.setattr(stutter, "repetitions", lambda tokens: set())  # as models with random weights do all the time
     return texts, asked
 

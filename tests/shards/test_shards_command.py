@@ -129,12 +129,12 @@ def test_two_runs_do_not_share_a_folder(termweave, command, engine, tmp_path):
 )
 def test_ctrl_c_without_shards_tells_what_is_kept(termweave, model, tmp_path, monkeypatch, options, message):
     """A real signal, sent when the second batch is begun."""
-    from termweave.decoding.translator import Translator
+    from termweave.decoding.searcher import Searcher
 
     monkeypatch.chdir(tmp_path)
     signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background job ignores it otherwise
     Path("text.txt").write_text("das Haus\n" * 300)
-    search, calls = Translator._search, []
+    search, calls = Searcher.search, []
 
     def interrupted(*arguments, **options):
         calls.append(1)
@@ -142,7 +142,7 @@ def test_ctrl_c_without_shards_tells_what_is_kept(termweave, model, tmp_path, mo
             os.kill(os.getpid(), signal.SIGINT)
         return search(*arguments, **options)
 
-    monkeypatch.setattr(Translator, "_search", interrupted)
+    monkeypatch.setattr(Searcher, "search", interrupted)
     batches = ("--batch-tokens", "2048" if not options else "100")
     arguments = ("--model", model, "--device", "cpu", "--beam", "1", "--search", "beam", "--no-protect", *batches)
     result = termweave("translate", "text.txt", *arguments, *options)

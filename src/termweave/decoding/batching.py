@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import islice
+from typing import Generic, TypeVar
 
 import torch
 from torch import Tensor
@@ -13,6 +15,8 @@ from termweave.decoding.beam import NO_LENGTH, Hypothesis, Steps
 from termweave.decoding.cdalign import Placed
 from termweave.decoding.demands import Wishes
 from termweave.decoding.terminology import TermPlan
+
+Item = TypeVar("Item")
 
 
 @dataclass(frozen=True)
@@ -42,6 +46,26 @@ def batches(requests: list[Request], batch_tokens: int, steps: Steps) -> Iterato
         count = steps.fitting(max(batch_tokens // (len(ordered[start].source) + 2), 1))
         yield ordered[start : start + count]
         start += count
+
+
+class Early(Generic[Item]):
+    """An iterator whose next item can be made before it is asked for."""
+
+    def __init__(self, items: Iterable[Item]) -> None:
+        self._items = iter(items)
+        self._made: list[Item] = []
+
+    def make(self) -> None:
+        self._made = self._made or list(islice(self._items, 1))
+
+    def __iter__(self) -> Iterator[Item]:
+        return self
+
+    def __next__(self) -> Item:
+        self.make()
+        if not self._made:
+            raise StopIteration
+        return self._made.pop()
 
 
 def usual_lengths(batch: Sequence[Request], needed: Tensor) -> Tensor:

@@ -9,6 +9,7 @@ closed until everything is met; without one, or without constraints, this is pla
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple, Protocol
 
@@ -37,6 +38,7 @@ from termweave.model.transformer import DecoderMemory, Transformer
 NOBODY = -1
 NO_LENGTH = 2**30  # is beyond what is usual
 LEAVE = 0.25  # worth the copying of the others, on the whole
+AHEAD = 6  # steps a device may be asked for at first before anybody looks at what came of them
 
 
 @dataclass(frozen=True)
@@ -194,12 +196,14 @@ def beam_search(
     steps: Steps | None = None,
     guide: Guide | None = None,
     usual: Tensor | None = None,
+    meanwhile: Callable[[], object] | None = None,
 ) -> list[list[Hypothesis]]:
     """The best hypotheses of each sentence, best first. limits: (batch,) longest output of each.
 
     The limits are wanted on the host: to read them from a device, it would have to wait for the encoder.
     usual: (batch,) lengths up to which scores are divided by length. An output that must meet what the model would not
     say is otherwise the better for every easy token it puts between.
+    meanwhile: what the host may do while a device has steps to take; not called where a search is over before.
     """
     steps = steps or PlainSteps(model, marks, options)
     limits = limits.cpu().clamp(max=options.max_length)
@@ -216,6 +220,8 @@ def beam_search(
             state.cache.grow()
             state = steps.enter(state)
         steps.advance(state, near_limit=state.cache.length >= earliest)
+        if state.cache.length == AHEAD and meanwhile:
+            meanwhile()
         # The one moment of a step at which the host may wait for the device.
         searching = 0 if state.cache.length >= last else steps.searching(state)
         if searching == 0:

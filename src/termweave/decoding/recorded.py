@@ -20,7 +20,7 @@ import torch
 from torch import Tensor
 
 from termweave.data.batches import WIDTH_MULTIPLE, ConstraintTensors, round_up
-from termweave.decoding.beam import BeamState, Marks, SearchOptions, extend, take_step
+from termweave.decoding.beam import AHEAD, BeamState, Marks, SearchOptions, extend, take_step
 from termweave.model.attention import KeysValues
 from termweave.model.cache import SelfAttentionCache
 from termweave.model.transformer import DecoderMemory, Transformer
@@ -201,11 +201,12 @@ class RecordedSteps(FixedSteps):
     def searching(self, state: BeamState) -> int:
         """As of the step before the one just asked for: the device goes on while the host waits, and never for it.
 
-        So there may be a step too many in the end, which changes nothing of sentences that are done.
+        So there may be a step too many in the end, which changes nothing of sentences that are done. Nobody waits for
+        the first steps at all, so that the host has time for something else.
         """
         before, self._taken = self._taken, torch.cuda.Event()  # type: ignore[no-untyped-call]
         self._taken.record()
-        if state.cache.length == 1:  # of this search, none was taken before
+        if state.cache.length <= AHEAD:
             return len(state.searching)
         before.synchronize()
         return int(self._open)

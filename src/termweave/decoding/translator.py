@@ -7,21 +7,20 @@ from dataclasses import dataclass, replace
 from functools import partial
 from itertools import islice
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
-import numpy as np
 import torch
 from torch import Tensor
 
-from termweave.accelerators import choose_device, current, sent
+from termweave.accelerators import choose_device, current
 from termweave.constraints.constraint import Constraint
 from termweave.constraints.glossary import Glossary
 from termweave.constraints.source_places import replace_sources
-from termweave.data.batches import constraints_from_ids, pad_rows
-from termweave.decoding.automaton import MOST_BITS, Automaton
-from termweave.decoding.batching import Request, batches, usual_lengths, wishes_of
-from termweave.decoding.beam import Hypothesis, Marks, PlainSteps, SearchOptions, Steps, beam_search
-from termweave.decoding.cdalign import Guide, place_constraints
+from termweave.data.batches import constraints_from_ids
+from termweave.decoding.automaton import MOST_BITS
+from termweave.decoding.batching import Request, batches, wishes_of
+from termweave.decoding.beam import Hypothesis, SearchOptions
+from termweave.decoding.cdalign import place_constraints
 from termweave.decoding.demands import (
     Wishes,
     is_kept,
@@ -31,15 +30,13 @@ from termweave.decoding.demands import (
     require_possible,
     spellable,
     spelled_otherwise,
-    word_joins,
 )
 from termweave.decoding.forced import ScoredOutput, score_outputs
 from termweave.decoding.options import Search, require_lists, require_options, require_phrases
-from termweave.decoding.recorded import RecordedSteps
+from termweave.decoding.searcher import Outputs, Searcher
 from termweave.decoding.stutter import best_first, calmed, stutter
-from termweave.decoding.tables import compile_tables
 from termweave.decoding.terminology import Receipt, Terminology, TermPlan
-from termweave.errors import CheckpointError, ConfigError, ConstraintError, DataError
+from termweave.errors import ConfigError, ConstraintError, DataError
 from termweave.model.checkpoint import Checkpoint, load_checkpoint, ready_model
 from termweave.model.inspection import inspect
 from termweave.model.transformer import POSITIONS, PRECISIONS
@@ -48,7 +45,6 @@ from termweave.text.words import Span, normalise
 
 ATTEMPTS = 20  # searches of a sentence whose text does not keep what was wished for
 FEW = 3  # constraints of a sentence that are at first left to a model that knows them
-LENGTH_FACTOR, LENGTH_EXTRA = 2, 20  # an output may have so many times the source's subwords, and so many more
 
 
 @dataclass(frozen=True)
@@ -89,7 +85,7 @@ class Translator:
         self.model = checkpoint.model.eval()
         self.subwords = checkpoint.subwords
         self.directions = checkpoint.directions
-        self._recorded: dict[SearchOptions, RecordedSteps] = {}
+        self._searcher = Searcher(self.model, self.subwords)
 
     @classmethod
     def load(cls, path: str | Path | None = None, device: str = "auto", precision: str = "float32") -> Translator:
@@ -309,16 +305,17 @@ class Translator:
         rest. Of many it misses some in most sentences, and a plain model meets any only where it must: those are made
         to from the start.
         """
-        language, steps = self._language(direction), self._steps(options)
+        language = self._language(direction)
         few = FEW if self.takes_constraints else 0
+        together = list(batches(requests, batch_tokens, self._searcher.steps(options)))
+        tried = [
+            [own if len(own.wishes.required) > few else replace(own, wishes=Wishes()) for own in batch]
+            for batch in together
+        ]
+        each = self._searcher.search_each(tried, self._lead(direction), options)
         again = []
-        for batch in batches(requests, batch_tokens, steps):
-            tried = [
-                request if len(request.wishes.required) > few else replace(request, wishes=Wishes())
-                for request in batch
-            ]
-            found = self._search(tried, direction, options, False)
-            for request, asked, hypotheses in zip(batch, tried, found, strict=True):
+        for batch, asked_for, found in zip(together, tried, each, strict=True):
+            for request, asked, hypotheses in zip(batch, asked_for, found, strict=True):
                 kept = self._kept(request, hypotheses, language, nbest)
                 spoken = () if asked.wishes or not hypotheses else hypotheses[0].tokens
                 told = replace(request, found=tuple(kept), spoken=spoken)
@@ -328,8 +325,13 @@ class Translator:
                 else:
                     again.append(told)
         wider = replace(options, beam=2 * options.beam)
-        for batch in batches(again, batch_tokens // 2, self._steps(wider if again else options)):
+        for batch in batches(again, batch_tokens // 2, self._searcher.steps(wider if again else options)):
             yield from self._solve(batch, direction, wider, nbest)
+
+    def _search(
+        self, lead: Sequence[int], options: SearchOptions, batch: Sequence[Request], strict: bool = False
+    ) -> Outputs:
+        return self._searcher.search(self._searcher.lay_out(batch, lead, options, strict), options)
 
     def _kept(self, request: Request, hypotheses: Sequence[Hypothesis], language: str, nbest: int) -> list[Hypothesis]:
         """The best of those whose text keeps to the wishes; no text is looked at that nobody asked for."""
@@ -343,16 +345,17 @@ class Translator:
         """Search until every text keeps what was wished for: by the usual rule of words, then the strict one."""
         language, met = self._language(direction), []
         kept_of = partial(self._kept, language=language, nbest=nbest)
+        search = partial(self._search, self._lead(direction), options)
         for attempt in range(ATTEMPTS):
             again = []
             strict = attempt > 0 and any(request.wishes.required for request in batch)
-            for request, hypotheses in zip(batch, self._search(batch, direction, options, strict), strict=True):
+            for request, hypotheses in zip(batch, search(batch, strict), strict=True):
                 if kept := [*request.found, *kept_of(request, hypotheses)]:
                     met.append(replace(request, found=tuple(best_first(request, kept, self.subwords))))
                 else:
                     again.append(self._amended(request, hypotheses, language))
             if not again:
-                yield from calmed(met, lambda own: self._search(own, direction, options, False), kept_of, self.subwords)
+                yield from calmed(met, search, kept_of, self.subwords)
                 return
             batch = again
         raise ConstraintError(
@@ -392,53 +395,6 @@ class Translator:
             raise ConfigError(f"{asked}; choose one of: {', '.join(self.directions)}")
         return self.subwords.lead(direction, self.directions)
 
-    def _steps(self, options: SearchOptions) -> Steps:
-        """On a GPU, steps are recorded and kept; elsewhere they are taken as they come."""
-        if self.model.embedding.device.type != "cuda":
-            return PlainSteps(self.model, self._marks, options)
-        if options not in self._recorded:
-            # Those used last stay: a search and the wider one after it take turns.
-            kept = dict(list(self._recorded.items())[-1:])
-            self._recorded = kept | {options: RecordedSteps(self.model, self._marks, options)}
-        return self._recorded[options]
-
-    @property
-    def _marks(self) -> Marks:
-        subwords = self.subwords
-        return Marks(subwords.bos, subwords.eos, (subwords.pad, subwords.bos, *subwords.tags.values()))
-
-    @torch.inference_mode()
-    def _search(
-        self, batch: list[Request], direction: str | None, options: SearchOptions, strict: bool
-    ) -> list[list[Hypothesis]]:
-        with current(self.model.embedding.device):
-            return self._search_there(batch, direction, options, strict)
-
-    def _search_there(
-        self, batch: list[Request], direction: str | None, options: SearchOptions, strict: bool
-    ) -> list[list[Hypothesis]]:
-        subwords, device = self.subwords, self.model.embedding.device
-        lead = [] if (tag := self._tag(direction)) is None else [tag]
-        rows = [[*lead, *request.source, subwords.eos] for request in batch]
-        lengths = np.array([len(row) for row in rows])
-        steps = self._steps(options)
-        width = steps.width(int(lengths.max()))
-        source = torch.from_numpy(pad_rows(np.concatenate(rows), lengths, width, subwords.pad))
-        pairs = [request.constraints for request in batch]
-        constraints = constraints_from_ids(pairs, subwords.pad, steps.multiple > 1, device)
-        memory = steps.encode(sent(source, device), constraints)
-        limits = torch.from_numpy(lengths * LENGTH_FACTOR + LENGTH_EXTRA)
-        automaton: Automaton | None = None
-        further: dict[str, Any] = {}
-        if any(request.wishes for request in batch):
-            demands = [make_demands(request.wishes, subwords, strict) for request in batch]
-            tables = compile_tables(demands, word_joins(subwords, strict), steps.multiple, device.type == "cuda")
-            limits = limits + tables.total * LENGTH_FACTOR  # however many the constraints are, there is room
-            automaton, further = tables.on(device), {"usual": usual_lengths(batch, tables.total)}
-        if any(request.placed for request in batch):
-            guide = Guide.of([request.placed for request in batch], width, len(lead), steps.multiple)
-            further, limits = {"guide": guide.to(device)}, limits + guide.total * LENGTH_FACTOR
-        found = beam_search(self.model, memory, limits, self._marks, options, automaton, steps, **further)
-        if not all(found) and automaton is None:
-            raise CheckpointError("the model gives no probabilities; its weights are damaged or training diverged")
-        return found
+    def _lead(self, direction: str | None) -> list[int]:
+        """What every source begins with."""
+        return [] if (tag := self._tag(direction)) is None else [tag]
