@@ -27,11 +27,11 @@ SHAPES=(
     "middle model.dimension=384 model.heads=6 model.feed_forward=1536 model.encoder_layers=6 model.decoder_layers=3"
     "wide model.dimension=512 model.heads=8 model.feed_forward=2048 model.encoder_layers=3 model.decoder_layers=1"
     "deep model.dimension=320 model.heads=5 model.feed_forward=1280 model.encoder_layers=10 model.decoder_layers=4"
-    "even model.dimension=384 model.heads=6 model.feed_forward=1536 model.encoder_layers=5 model.decoder_layers=4"
 )
 
 train_shape() { # name, settings
     local settings=(--set training.stage1.steps=$SHAPE_STEPS --set "training.folder=runs/ready/$1")
+    settings+=(--set training.stage1.warmup=$((SHAPE_STEPS * 3 / 10)))
     for setting in "${@:2}"; do settings+=(--set "$setting"); done
     logged "shape.$1" $PYTHON -m termweave train $CONFIG --stage 1 $OPTIONS "${settings[@]}"
     logged "shape.$1.quality" $PYTHON benchmarks/ready.py shape --model "runs/ready/$1/stage1/final" \
