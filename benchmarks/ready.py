@@ -152,7 +152,14 @@ def measure_terms(translator: Translator, options: argparse.Namespace) -> list[d
 
 
 def in_reference(terms: Sequence[Constraint], reference: str, language: str) -> list[Constraint]:
-    return [term for term, met in zip(terms, constraints_met(reference, terms, language), strict=True) if met]
+    """Those of which a translation stands in the reference, with that one alone."""
+    met = constraints_met(reference, terms, language)
+    return [_as_there(term, reference, language) for term, is_met in zip(terms, met, strict=True) if is_met]
+
+
+def _as_there(term: Constraint, reference: str, language: str) -> Constraint:
+    each = [Constraint(term.source, target) for target in term.targets]
+    return next(own for own in each if constraints_met(reference, [own], language)[0])
 
 
 def measure_speed(options: argparse.Namespace) -> dict[str, object]:

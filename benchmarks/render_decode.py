@@ -65,7 +65,14 @@ def bars(report: dict[str, Any], wanted: tuple[tuple[str, str, float], ...], bat
             if {ours, theirs} <= names:
                 share = find(report, ours, batch)["median"] / find(report, theirs, batch)["median"]
                 met = "yes" if share >= least else "no"
-                rows.append([f"{ours} over {theirs}, batch {batch}", f"{least}", f"{share:.2f}", met])
+                rows.append(
+                    [
+                        f"{ours} over {theirs}, batch {batch}",
+                        f"{least}",
+                        f"{share:.2f}" if abs(share - least) > 0.005 else f"{share:.4f}",
+                        met,
+                    ]
+                )
     return table(["share of speed", "at least", "measured", "met"], rows)
 
 

@@ -171,6 +171,24 @@ def test_every_constraint_stands_in_the_text(translator, targets, beam):
         assert comparable(result.text[slice(*span)], "en") == comparable(constraint.target, "en")
 
 
+WITHIN_EACH_OTHER = st.sampled_from(["mill", "old mill", "mill house", "old mill house", "house", "mills"])
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.lists(st.lists(WITHIN_EACH_OTHER, min_size=1, max_size=4, unique=True), min_size=1, max_size=4))
+def test_targets_within_each_other_are_not_counted_twice(translator, wanted):
+    """Where one stands, another does too or overlaps with it: that is still one place."""
+    constraints = [Constraint("Haus", own[0], tuple(own[1:])) for own in wanted]
+    result = translator.translate(["ein Haus am Fluss"], [constraints], beam=2)[0]
+    assert None not in result.spans
+
+
+def test_of_targets_within_each_other_the_shortest_is_looked_for(subwords):
+    nested = Constraint("Haus", "old mill", ("mill", "mills", "mill house"))
+    [demanded] = make_demands(Wishes((nested,)), subwords).required
+    assert {subwords.decode(phrase) for phrase in demanded.alternatives} == {"mill", "mills"}
+
+
 @settings(max_examples=20, deadline=None)
 @given(st.integers(1, 4))
 def test_what_is_forbidden_stands_nowhere(translator, beam):

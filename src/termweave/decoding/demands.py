@@ -76,6 +76,24 @@ def _counted(wanted: Sequence[tuple[str, ...]]) -> dict[tuple[str, ...], int]:
     return counted
 
 
+def side_by_side(wishes: Wishes, subwords: Vocabulary) -> Wishes:
+    """With constraints that share targets joined to one phrase, in which each certainly has a place of its own.
+
+    Targets may overlap in ways that counting them does not rule out. What comes of this reads badly, but it is there.
+    """
+    if wishes.ordered:
+        return wishes
+    by_targets: dict[tuple[str, ...], list[Constraint]] = {}
+    for constraint in wishes.required:
+        by_targets.setdefault(_targets(constraint), []).append(constraint)
+    required: list[Constraint] = []
+    for group in _related(list(by_targets)):
+        own = [constraint for targets in group for constraint in by_targets[targets]]
+        shortest = [min(spellable(one, subwords), key=lambda text: len(text.split())) for one in own]
+        required += own if len(own) == 1 else [Constraint(own[0].source, " ".join(shortest))]
+    return replace(wishes, required=tuple(required))
+
+
 def _related(different: Sequence[tuple[str, ...]]) -> list[list[tuple[str, ...]]]:
     """In groups: those that share a target, be it through others."""
     if len({text for targets in different for text in targets}) == sum(map(len, different)):
@@ -96,8 +114,16 @@ def _targets(constraint: Constraint) -> tuple[str, ...]:
 
 def _all_spellings(targets: tuple[str, ...], subwords: Vocabulary, strict: bool) -> tuple[Phrase, ...]:
     """None for what the vocabulary cannot spell: no output can hold it. strict: only those behind a space."""
-    each = (subwords.target.spellings(text)[: 1 if strict else None] for text in targets)
+    each = (subwords.target.spellings(text)[: 1 if strict else None] for text in _shortest(targets))
     return tuple(dict.fromkeys(spelling for own in each for spelling in own))
+
+
+def _shortest(targets: tuple[str, ...]) -> list[str]:
+    """Without those that contain another one, which stands wherever they do: its place would be counted twice."""
+    if not any(" " in text for text in targets):
+        return [*targets]
+    spaced = [f" {text} " for text in targets]
+    return [own.strip() for own in spaced if not any(other != own and other in own for other in spaced)]
 
 
 @functools.lru_cache(_REMEMBERED)

@@ -28,6 +28,7 @@ from termweave.decoding.demands import (
     make_demands,
     permitted,
     require_possible,
+    side_by_side,
     spellable,
     spelled_otherwise,
 )
@@ -342,14 +343,16 @@ class Translator:
     def _solve(
         self, batch: list[Request], direction: str | None, options: SearchOptions, nbest: int
     ) -> Iterator[tuple[Request, list[Hypothesis]]]:
-        """Search until every text keeps what was wished for: by the usual rule of words, then the strict one."""
+        """Search until every text keeps what was wished for: by the usual rule of words, then the strict one, then by
+        that and with constraints side by side."""
         language, met = self._language(direction), []
         kept_of = partial(self._kept, language=language, nbest=nbest)
         search = partial(self._search, self._lead(direction), options)
         for attempt in range(ATTEMPTS):
             again = []
             strict = attempt > 0 and any(request.wishes.required for request in batch)
-            for request, hypotheses in zip(batch, search(batch, strict), strict=True):
+            asked = [self._joined(request) for request in batch] if attempt and attempt % 2 == 0 else batch
+            for request, hypotheses in zip(batch, search(asked, strict), strict=True):
                 if kept := [*request.found, *kept_of(request, hypotheses)]:
                     met.append(replace(request, found=tuple(best_first(request, kept, self.subwords))))
                 else:
@@ -362,6 +365,9 @@ class Translator:
             f"sentence {batch[0].index + 1}: no output was found that keeps to what is required and forbidden; "
             "forbid less, or allow a larger beam"
         )
+
+    def _joined(self, request: Request) -> Request:
+        return replace(request, wishes=side_by_side(request.wishes, self.subwords))
 
     def _amended(self, request: Request, hypotheses: list[Hypothesis], language: str) -> Request:
         """The request without the tokens by which its outputs spelled something forbidden."""
