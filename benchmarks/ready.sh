@@ -21,7 +21,7 @@ if [ -f carry/ready/tokenizer.model ]; then # from any earlier `termweave prepar
 fi
 
 PHASE=${PHASE:-model}
-SHAPE_STEPS=${SHAPE_STEPS:-1000} SHAPE_SENTENCES=${SHAPE_SENTENCES:-500}
+SHAPE_STEPS=${SHAPE_STEPS:-2000} SHAPE_SENTENCES=${SHAPE_SENTENCES:-500}
 # To choose depth and width by.
 SHAPES=(
     "middle model.dimension=384 model.heads=6 model.feed_forward=1536 model.encoder_layers=6 model.decoder_layers=3"

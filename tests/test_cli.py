@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import os
 import shutil
 import subprocess
 import sys
@@ -16,6 +17,7 @@ import typer
 
 from termweave import __version__
 from termweave.cli import app, main
+from termweave.cli.application import share_processors
 
 COMMANDS = sorted(typer.main.get_command(app).commands)  # type: ignore[attr-defined]
 GOOD = """
@@ -451,3 +453,21 @@ def test_demo_is_for_german_and_english(termweave, model, tmp_path):
     (copied / SETTINGS).write_text(json.dumps({**settings, "directions": ["zh-en"]}))
     result = termweave("demo", "--model", copied)
     assert result.code == 1 and "this model translates zh-en" in result.errors
+
+
+@pytest.mark.parametrize("own, expected", [({}, "1000"), ({"GOMP_SPINCOUNT": "7"}, "7")])
+def test_threads_that_wait_sleep_soon_unless_told_otherwise(monkeypatch, own, expected):
+    for name in ("GOMP_SPINCOUNT", "OMP_WAIT_POLICY"):
+        monkeypatch.setenv(name, "")  # so that it is put back afterwards
+        monkeypatch.delenv(name)
+    for name, value in own.items():
+        monkeypatch.setenv(name, value)
+    share_processors()
+    assert os.environ["GOMP_SPINCOUNT"] == expected
+
+
+def test_a_policy_of_ones_own_stands(monkeypatch):
+    monkeypatch.delenv("GOMP_SPINCOUNT", raising=False)
+    monkeypatch.setenv("OMP_WAIT_POLICY", "ACTIVE")
+    share_processors()
+    assert "GOMP_SPINCOUNT" not in os.environ

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
+
 import pytest
 
 from termweave import Constraint, Translation, Translator
@@ -216,3 +219,13 @@ def test_many_constraints_are_guaranteed_from_the_start(translator, told_outputs
     results = translator.translate(["ein Haus am Fluss verkauft Mehl", "der Fluss"], [many, []])
     assert asked == [(2, 4)]  # one search of both sentences, with the usual places
     assert None not in results[0].spans
+
+
+def test_the_first_translation_needs_no_compiler(make_folder):
+    """torch loads its compiler for the strangest things, and takes two seconds for it."""
+    program = (
+        "import sys; from termweave import Translator; "
+        f"Translator.load({str(make_folder('de-en'))!r}, 'cpu', 'int8').translate(['ein Haus']); "
+        "sys.exit('torch._dynamo' in sys.modules)"
+    )
+    assert subprocess.run([sys.executable, "-c", program], check=False).returncode == 0

@@ -14,11 +14,12 @@ from termweave.cli import (  # noqa: I001
     experiments as experiments,
     importing as importing,
 )
-from termweave.cli.application import app, clear_errors
+from termweave.cli.application import app, clear_errors, share_processors
 
 __all__ = ["app", "main"]
 
 
 def main() -> None:
+    share_processors()
     with clear_errors():
         app()

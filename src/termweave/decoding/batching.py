@@ -11,10 +11,12 @@ import torch
 from torch import Tensor
 
 from termweave.constraints.constraint import Constraint
-from termweave.decoding.beam import NO_LENGTH, Hypothesis, Steps
+from termweave.decoding.beam import Hypothesis, Steps
 from termweave.decoding.cdalign import Placed
 from termweave.decoding.demands import Wishes
 from termweave.decoding.terminology import TermPlan
+
+LONG = 1.5  # so many times the source's subwords, an output is long
 
 Item = TypeVar("Item")
 
@@ -69,6 +71,9 @@ class Early(Generic[Item]):
 
 
 def usual_lengths(batch: Sequence[Request], needed: Tensor) -> Tensor:
-    """(batch,) As `beam_search` wants them: what the model said by itself and, to be met in it, so many tokens each."""
-    spoken = torch.tensor([len(request.spoken) for request in batch])
-    return torch.where(spoken > 0, spoken + 1 + needed, NO_LENGTH)
+    """(batch,) As `beam_search` wants them: what the model said by itself and, to be met in it, so many tokens each.
+
+    Where that is not known, the source says how long an output is at most, if it does not babble.
+    """
+    spoken = torch.tensor([len(request.spoken) or int(len(request.source) * LONG) for request in batch])
+    return spoken + 1 + needed

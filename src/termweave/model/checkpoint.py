@@ -113,7 +113,6 @@ def load_checkpoint(folder: Path, device: torch.device | str = "cpu") -> Checkpo
     with torch.device("meta"):  # no memory, no random numbers: the weights come from the folder
         model = Transformer(config, subwords.size, subwords.pad)
     put_weights(model, load_weights(folder), folder, assign=True)
-    model.make_positions()
     return Checkpoint(model.to(device).eval(), subwords, directions)
 
 

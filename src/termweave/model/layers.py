@@ -20,9 +20,11 @@ from termweave.model.vectors import Extra, attend_with_constraints, with_constra
 
 def sinusoidal_positions(length: int, dimension: int) -> Tensor:
     """(length, dimension): sines in the first half, cosines in the second."""
-    # Worked out in double precision: rounded angles of far positions would be off by more than their sines show.
-    rates = torch.exp(torch.arange(dimension // 2, dtype=torch.double) * (-math.log(10000.0) / (dimension // 2)))
-    angles = torch.arange(length).unsqueeze(1) * rates
+    # Worked out in double precision: rounded angles of far positions would be off by more than their sines show. On the
+    # CPU even where a model is built without memory: torch would load its compiler for that, two seconds long.
+    halves = torch.arange(dimension // 2, dtype=torch.double, device="cpu")
+    rates = torch.exp(halves * (-math.log(10000.0) / (dimension // 2)))
+    angles = torch.arange(length, device="cpu").unsqueeze(1) * rates
     return torch.cat([angles.sin(), angles.cos()], dim=1).float()
 
 

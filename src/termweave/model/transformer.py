@@ -92,7 +92,8 @@ class Transformer(nn.Module):
         self.embedding = nn.Parameter(torch.empty(vocabulary, config.dimension))
         self.source_embedding = nn.Parameter(torch.empty_like(self.embedding)) if config.source_embedding else None
         self.vocabulary_bias = nn.Parameter(torch.zeros(vocabulary)) if config.vocabulary_bias else None
-        self.make_positions()
+        positions = sinusoidal_positions(POSITIONS, config.dimension)
+        self.register_buffer("positions", positions, persistent=False)
         self.encoder = Layers([EncoderLayer(config) for _ in range(config.encoder_layers)])
         pointing = config.variant == "pointer" and config.output
         last = PointingLayer(config) if pointing else DecoderLayer(config)
@@ -108,11 +109,8 @@ class Transformer(nn.Module):
         self.alignment = Alignment(config) if config.alignment_layer else None
         self.dropout = nn.Dropout(config.dropout)
         self.vocabulary_product: nn.Module | None = None  # set by `use_precision`
-        self._initialise()
-
-    def make_positions(self) -> None:
-        positions = sinusoidal_positions(POSITIONS, self.config.dimension)
-        self.register_buffer("positions", positions, persistent=False)
+        if not self.embedding.is_meta:  # without memory there is nothing to fill; torch would load its compiler for it
+            self._initialise()
 
     def _initialise(self) -> None:
         for embedding in (self.embedding, self.source_embedding):
