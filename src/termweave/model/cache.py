@@ -93,7 +93,7 @@ class SelfAttentionCache:
 
     def select(self, rows: Tensor) -> None:
         """Keep some sentences of the batch."""
-        self.layers = [KeysValues(past.keys[rows], past.values[rows]) for past in self.layers]
+        self.layers = [past.select(rows) for past in self.layers]
         self.ancestry = self.ancestry[rows]
 
     def grow(self) -> None:

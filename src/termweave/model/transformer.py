@@ -58,7 +58,7 @@ class DecoderMemory:
 
     def select(self, rows: Tensor) -> DecoderMemory:
         """The memory of some sentences of the batch."""
-        layers = tuple(KeysValues(memory.keys[rows], memory.values[rows]) for memory in self.layers)
+        layers = tuple(memory.select(rows) for memory in self.layers)
         output = self.output.select(rows) if self.output else None
         alignment = None if self.alignment is None else self.alignment[rows]
         return DecoderMemory(layers, self.visible.select(rows), output, alignment)
