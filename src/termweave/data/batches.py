@@ -172,19 +172,26 @@ def lay_out_constraints(
 ) -> ConstraintTensors:
     """The same, given as the flat phrases of each side and how many constraints each sentence has.
 
-    alike: sizes are rounded up so far that few of them are different.
+    alike: sizes are rounded up so far that few of them are different; both sides have as many flat tokens.
     """
+    measured = measure_side(source[1], counts), measure_side(target[1], counts)
+    most = max(total for _, total in measured)
     shapes: list[tuple[torch.dtype, tuple[int, ...]]] = []
-    for longest, total in (measure_side(source[1], counts), measure_side(target[1], counts)):
+    for longest, total in measured:
         width = round_up(max(longest, 1), 2 * WIDTH_MULTIPLE if alike else WIDTH_MULTIPLE)
-        flat = round_up(max(total, 1), FLAT_MULTIPLE)
-        flat = 1 << (flat - 1).bit_length() if alike else flat
+        flat = _alike(most) if alike else round_up(max(total, 1), FLAT_MULTIPLE)
         shapes += [*[(torch.long, (flat,))] * 3, (torch.long, (len(counts), width))]
     piece = Piece([*shapes, shapes[-1]], pinned=device.type == "cuda")
     *arrays, target_tokens = piece.arrays()
     _fill_constraints(source, target, counts, padding, tuple(arrays), target_tokens)
     *sides, tokens = piece.tensors(device)
     return ConstraintTensors(ConstraintSide(*sides[:4]), ConstraintSide(*sides[4:]), tokens)
+
+
+def _alike(total: int) -> int:
+    """Room for so many flat tokens, in eighths of a power of two: all layers work on those that only fill up, too."""
+    power = 1 << max(total - 1, 0).bit_length()
+    return round_up(max(total, 1), max(power // 8, FLAT_MULTIPLE))
 
 
 @numba.njit(nogil=True, cache=True)
