@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import torch
@@ -76,6 +78,11 @@ def test_constraint_side(sentences):
     for _, _, row, slot, number in flat:
         expected[row, slot] = number
     assert laid_out.number.tolist() == expected.tolist()
+    tokens = {(row, slot): token for token, (_, _, row, slot, _) in enumerate(flat)}
+    assert laid_out.token_of_slot().tolist() == [
+        [tokens.get((row, slot), 0) for slot in range(width)] for row in range(batch)
+    ]
+    assert torch.equal(replace(laid_out, token=None).token_of_slot(), laid_out.token_of_slot())
 
 
 @relaxed
@@ -116,7 +123,7 @@ def test_moving_a_batch_moves_all_of_it(make_batch):
     assert batch.constraints is not None
     parts = [batch, batch.constraints, batch.constraints.source, batch.constraints.target]
     tensors = [value for part in parts for value in vars(part).values() if isinstance(value, torch.Tensor)]
-    assert len(tensors) == 4 + 1 + 4 + 4
+    assert len(tensors) == 4 + 1 + 5 + 5
     assert all(tensor.device.type == "meta" for tensor in tensors)
     assert batch.tokens == 2
 
