@@ -59,3 +59,28 @@ def test_the_kernels_do_what_the_tensors_do(sentences, beam, steps, seed):
     torch.testing.assert_close((other_values + other_offset.unsqueeze(2)).exp(), probabilities, atol=5e-6, rtol=1e-5)
     for name in ("running", "done", "used"):
         assert torch.equal(getattr(other_progress, name), getattr(progress, name)), name
+
+
+@settings(max_examples=40, deadline=None)
+@given(SENTENCES, st.sampled_from([24, 128]), st.booleans(), st.integers(0, 99))
+@torch.no_grad()
+def test_as_much_is_remembered(sentences, dimension, alike, seed):
+    torch.manual_seed(seed)
+    layer = CopyOutput(ModelConfig(dimension=dimension, heads=2, variant="copy")).to(DEVICE).eval()
+    for parameter in layer.parameters():
+        torch.nn.init.normal_(parameter, std=0.3)
+    constraints = constraints_from_ids(sentences, 0, alike).to(DEVICE)
+    vectors = torch.randn(len(constraints.target.ids), dimension, device=DEVICE)
+    expected = layer.remember(constraints, vectors, torch.empty(0, device=DEVICE))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(accelerators, "WITH_KERNELS", (DEVICE.type,))
+        layer.join()
+        found = layer.remember(constraints, vectors, torch.empty(0, device=DEVICE))
+    assert found.vectors is None and expected.vectors is not None  # it was the kernel
+    assert torch.equal(found.tokens, expected.tokens) and torch.equal(found.filled, expected.filled)
+    for name in ("tokens", "first", "last"):
+        assert torch.equal(getattr(found.slots, name), getattr(expected.slots, name)), name
+    for name in ("keys", "context"):
+        own, other = getattr(found, name), getattr(expected, name)
+        torch.testing.assert_close(own[found.filled], other[found.filled], atol=1e-5, rtol=1e-5)
+        assert (own[~found.filled] == 0).all()  # nothing is left to chance: what is hidden must still be a number

@@ -151,3 +151,7 @@ def test_sentences_are_encoded_as_without_kernels(make_model, monkeypatch, varia
         for part, counterpart in zip(own, other, strict=True):
             both = (tensor.transpose(1, 2)[seen] for tensor in (part, counterpart))
             torch.testing.assert_close(*both, atol=1e-4, rtol=1e-4)
+    if variant == "copy":
+        for name in ("keys", "context"):
+            both = (getattr(memory.output, name)[expected.output.filled] for memory in (found, expected))
+            torch.testing.assert_close(*both, atol=1e-4, rtol=1e-4)

@@ -267,7 +267,8 @@ def _signature(state: BeamState, tensors: list[Tensor]) -> Hashable:
     memory, automaton = state.memory.output, state.automaton
     present = [part is not None for part in (state.progress, memory, automaton, automaton and automaton.never)]
     if memory is not None:
-        present += [part is not None for part in (memory.keys, memory.context, memory.slots, memory.token_gate)]
+        parts = (memory.vectors, memory.keys, memory.context, memory.slots, memory.token_gate)
+        present += [part is not None for part in parts]
     if automaton is not None:
         present += [automaton.forbids, automaton.orders]
     return (*present, *((leaf.shape, leaf.dtype) for leaf in tensors))

@@ -1,7 +1,8 @@
-"""The output layer `copy` on a GPU while decoding, as two kernels instead of seventy small operations.
+"""The output layer `copy` on a GPU while decoding, as three kernels instead of ninety small operations.
 
 `output.py` and `coverage.py` say what is to be done, in tensor operations that run anywhere and can be trained; this
-does the same with a hypothesis to each program. Needs Triton, which CUDA builds of torch bring along.
+does the same with a slot of a sentence to each program, and in steps with a hypothesis. Needs Triton, which CUDA builds
+of torch bring along.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ import triton.language as tl
 from torch import Tensor
 
 from termweave.accelerators import laid_out, row_width
+from termweave.data.batches import ConstraintTensors
 from termweave.model.coverage import Progress, Slots
 
 if TYPE_CHECKING:
@@ -24,6 +26,33 @@ MOST_AT_ONCE = 512  # at most: every further round would wait for memory once mo
 WARPS, REGISTERS = 4, 128  # of a program; of a thread, at most: so four programs share a processor
 MOST_SLOTS = 128  # of a sentence
 FEWEST_LANES = 16  # kernels for fewer slots would hardly be faster, and each takes a second to compile
+
+
+@triton.jit(do_not_specialize=("slots",))
+def _remember(
+    products, tokens, number, keys, context, filled, first, last, slots,
+    dimension: tl.constexpr, lanes: tl.constexpr, slot_lanes: tl.constexpr,
+):  # fmt: skip
+    """What `CopyOutput.remember` keeps of one slot; zeros where it is empty."""
+    program = tl.program_id(0).to(tl.int64)
+    row, slot = program // slots, tl.arange(0, slot_lanes)
+    own = tl.load(number + program)
+    same = tl.load(number + row * slots + slot, mask=slot < slots, other=-1) == own
+    first_slot = tl.min(tl.where(same, slot, slots), axis=0)
+    tl.store(first + program, first_slot.to(tl.int64))
+    tl.store(last + program, tl.max(tl.where(same, slot, 0), axis=0).to(tl.int64))
+    tl.store(filled + program, own > 0)
+    at = tl.arange(0, lanes)
+    inside = at < dimension
+    is_filled = tl.where(own > 0, inside, False)
+    continues = tl.where(first_slot < program % slots, is_filled, False)
+    here = products + tl.load(tokens + program) * (3 * dimension) + at
+    before = products + tl.load(tokens + tl.maximum(program - 1, 0)) * (3 * dimension) + at
+    key = tl.load(here, mask=is_filled, other=0.0) + tl.load(before + dimension, mask=continues, other=0.0)
+    seen = tl.load(here + 2 * dimension, mask=is_filled, other=0.0)
+    to = program * dimension + at
+    tl.store(keys + to, key, mask=inside)
+    tl.store(context + to, seen, mask=inside)
 
 
 @triton.jit
@@ -131,6 +160,29 @@ def _advance(
 def slot_lanes(slots: int) -> int:
     """Room for the slots of a sentence."""
     return max(int(triton.next_power_of_2(slots)), FEWEST_LANES)
+
+
+def can_remember(constraints: ConstraintTensors) -> bool:
+    return constraints.target.number.shape[1] <= MOST_SLOTS
+
+
+def remember(constraints: ConstraintTensors, products: Tensor) -> tuple[Tensor, Tensor, Tensor, Slots]:
+    """Keys, contexts, which slots are filled, and the slots themselves, as in `OutputMemory`.
+
+    products: (tokens, 3 d), of each flat token its key, what it adds to the key of the token behind it, its context.
+    There are fewer flat tokens than slots, and so less to multiply.
+    """
+    side = constraints.target
+    batch, slots = side.number.shape
+    dimension = products.shape[1] // 3
+    keys, context = (products.new_empty(batch, slots, dimension) for _ in range(2))
+    filled = torch.empty_like(side.number, dtype=torch.bool)
+    first, last = torch.empty_like(side.number), torch.empty_like(side.number)
+    _remember[(batch * slots,)](
+        products, *laid_out(side.token_of_slot(), side.number), keys, context, filled, first, last, slots,
+        dimension=dimension, lanes=int(triton.next_power_of_2(dimension)), slot_lanes=slot_lanes(slots),
+    )  # fmt: skip
+    return keys, context, filled, Slots(constraints.target_tokens, first, last)
 
 
 def can_mix(memory: OutputMemory, dimension: int) -> bool:
