@@ -293,17 +293,24 @@ class CopyOutput(OutputLayer):
         # Set by `join`: of states, and of the vectors of constraints.
         self._joined: Callable[[Tensor], Tensor] | None = None
         self._joined_for_constraints: Callable[[Tensor], Tensor] | None = None
+        self._mark_weights: Tensor | None = None
 
     def join(self) -> None:
-        """For inference: products of the same input as one, whose weights no longer change."""
+        """For inference: products of the same input as one, whose weights no longer change, and lie as kernels read."""
         weight, bias = self.joined()
         packed = weight.device.type == "cpu" and PackedLinear.available()
         self._joined = PackedLinear(weight, bias) if packed else partial(F.linear, weight=weight, bias=bias)
         if has_kernels(weight.device):
+            self._mark_weights = self.marks.weight.detach().t().contiguous()
             own = self.key.bias
             weight = torch.cat([self.key.weight, self.previous.weight, self.context.weight]).detach()
             bias = torch.cat([own, torch.zeros_like(own), torch.zeros_like(own)]).detach()
             self._joined_for_constraints = partial(F.linear, weight=weight, bias=bias)
+
+    @property
+    def mark_weights(self) -> Tensor:
+        """(marks + 1, d): what the marks say to the gate. Side by side, so that a warp reads them at once."""
+        return self.marks.weight.t() if self._mark_weights is None else self._mark_weights
 
     def joined(self) -> tuple[Tensor, Tensor]:
         """Weight (2 d, d) and bias of `query` and `state` together."""
