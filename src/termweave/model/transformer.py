@@ -11,7 +11,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from termweave.accelerators import has_kernels
+from termweave.accelerators import has_kernels, may_use_kernels
 from termweave.config import ModelConfig
 from termweave.data.batches import ConstraintTensors
 from termweave.model.alignment import Alignment
@@ -137,9 +137,14 @@ class Transformer(nn.Module):
         return self._embed(embedding, ids, positions)
 
     def _embed(self, embedding: Tensor, ids: Tensor, positions: Tensor | None) -> Tensor:
+        scale = math.sqrt(self.config.dimension) if self.config.scale_embedding else 1.0
+        if positions is not None and ids.dim() == 1 and may_use_kernels(ids.device):  # the tokens of constraints
+            from termweave.model import encoder_kernels
+
+            return encoder_kernels.embed(embedding, self.positions, ids, positions, scale)
         vectors = F.embedding(ids, embedding)
         if self.config.scale_embedding:
-            vectors = vectors * math.sqrt(self.config.dimension)
+            vectors = vectors * scale
         return vectors if positions is None else vectors + self.positions[positions]
 
     def encode(self, source: Tensor, constraints: ConstraintTensors | None = None) -> Encoded:
