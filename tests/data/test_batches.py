@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import torch
@@ -76,6 +78,11 @@ def test_constraint_side(sentences):
     for _, _, row, slot, number in flat:
         expected[row, slot] = number
     assert laid_out.number.tolist() == expected.tolist()
+    tokens = {(row, slot): token for token, (_, _, row, slot, _) in enumerate(flat)}
+    assert laid_out.token_of_slot().tolist() == [
+        [tokens.get((row, slot), 0) for slot in range(width)] for row in range(batch)
+    ]
+    assert torch.equal(replace(laid_out, token=None).token_of_slot(), laid_out.token_of_slot())
 
 
 @relaxed
@@ -116,7 +123,7 @@ def test_moving_a_batch_moves_all_of_it(make_batch):
     assert batch.constraints is not None
     parts = [batch, batch.constraints, batch.constraints.source, batch.constraints.target]
     tensors = [value for part in parts for value in vars(part).values() if isinstance(value, torch.Tensor)]
-    assert len(tensors) == 4 + 1 + 4 + 4
+    assert len(tensors) == 4 + 1 + 5 + 5
     assert all(tensor.device.type == "meta" for tensor in tensors)
     assert batch.tokens == 2
 
@@ -129,9 +136,20 @@ def test_batches_that_are_to_be_alike(count):
     for side, own in ((tensors.source, plain.source), (tensors.target, plain.target)):
         used = 8 * (count + 3)
         assert side.number.shape == (16, 16)
-        assert len(side.ids) in (64, 128, 256)
+        assert len(side.ids) in (64, 128, 192)
         assert torch.equal(side.ids[:used], own.ids[:used])
         assert (side.home[used:] == side.number.numel()).all()
         assert torch.equal(
             side.pad(side.ids[:, None]).flatten(1).sum(dim=1), own.pad(own.ids[:, None]).flatten(1).sum(dim=1)
         )
+
+
+def test_flat_sizes_are_few_and_not_much_larger_than_what_they_hold():
+    sizes = set()
+    for total in (1, 64, 65, 500, 513, 640, 641, 736, 768, 769, 800, 1000, 1024, 1025, 2048):
+        tensors = constraints_from_ids([[([1] * total, [2])], [([1], [2])]], PADDING, alike=True)
+        size = len(tensors.source.ids)
+        assert len(tensors.target.ids) == size  # fewer combinations than if each side had its own
+        assert total + 1 <= size < max(5 * (total + 1) / 4, total + 1 + FLAT_MULTIPLE)
+        sizes.add(size)
+    assert sizes == {64, 128, 512, 640, 768, 896, 1024, 1280, 2560}

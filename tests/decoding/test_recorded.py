@@ -163,6 +163,26 @@ def test_old_stages_are_forgotten(token_model, monkeypatch):  # noqa: F811
         assert len(steps._stages) <= 2
 
 
+def test_tensors_of_all_kinds_are_copied(monkeypatch):
+    monkeypatch.setattr(recorded, "SMALL", 100)
+    torch.manual_seed(0)
+    given = [
+        torch.randn(3, 4),
+        torch.randn(4, 3).t(),
+        torch.randn(30, 4),  # large
+        torch.randn(1, 4).expand(3, 4),
+        torch.arange(6),
+        torch.arange(24).view(2, 12)[:, ::3],
+        torch.tensor(7),
+        torch.tensor([True, False]),
+        torch.arange(5, dtype=torch.int32),
+        torch.empty(0),
+    ]
+    to = [torch.empty(tensor.shape, dtype=tensor.dtype) for tensor in given]
+    recorded._copy_each(list(zip(to, given, strict=True)))
+    assert all(torch.equal(own, new) for own, new in zip(to, given, strict=True))
+
+
 @pytest.mark.parametrize(
     ("settings", "options"),
     [

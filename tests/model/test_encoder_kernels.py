@@ -125,6 +125,20 @@ def test_constraints_become_the_same_vectors(counts, kind, seed):
     torch.testing.assert_close(found[real], expected[real], **CLOSE[kind])
 
 
+@pytest.mark.parametrize("scaled", [True, False])
+@pytest.mark.parametrize("kind", [torch.float32, torch.bfloat16])
+@torch.no_grad()
+def test_tokens_of_constraints_are_embedded_as_all_others(make_model, monkeypatch, scaled, kind):
+    model = make_model(scale_embedding=scaled, source_embedding=True, dimension=24, heads=2).to(DEVICE, kind)
+    constraints = constraints_from_ids([[([5, 6], [7]), ([8], [9, 10, 10])], [], [([4], [4])]], model.padding)
+    constraints = constraints.map(lambda tensor: tensor.to(DEVICE))
+    expected = model._embed_constraints(constraints)
+    monkeypatch.setattr(accelerators, "WITH_KERNELS", (DEVICE.type,))
+    for found, other in zip(model._embed_constraints(constraints), expected, strict=True):
+        assert found.dtype == kind and found.is_contiguous()
+        torch.testing.assert_close(found, other, **CLOSE[kind])
+
+
 def test_training_has_derivatives(monkeypatch):
     monkeypatch.setattr(accelerators, "WITH_KERNELS", (DEVICE.type,))
     queries, *own = (part.requires_grad_() for part in projected(2, 5, 16, torch.float32, 3))
@@ -150,4 +164,8 @@ def test_sentences_are_encoded_as_without_kernels(make_model, monkeypatch, varia
     for own, other in zip(found.layers, expected.layers, strict=True):
         for part, counterpart in zip(own, other, strict=True):
             both = (tensor.transpose(1, 2)[seen] for tensor in (part, counterpart))
+            torch.testing.assert_close(*both, atol=1e-4, rtol=1e-4)
+    if variant == "copy":
+        for name in ("keys", "context"):
+            both = (getattr(memory.output, name)[expected.output.filled] for memory in (found, expected))
             torch.testing.assert_close(*both, atol=1e-4, rtol=1e-4)

@@ -155,7 +155,7 @@ def test_constraint_keys_and_values_follow_the_equations(make_model):
     model = make_model(variant="paper")
     tensors = constraints_from_ids([[([5, 6, 7], [8, 9])]], 0)
     vectors = model.vectorise(tensors)
-    extra = model._extra(tensors, model.constraint_memory)
+    extra = model._extra(tensors, model.constraint_memory, model._embed_constraints(tensors))
     attentions = [layer.attention for layer in model.encoder] + [layer.cross_attention for layer in model.decoder]
     adapters = model.constraint_memory.adapters
     for layer, attention in enumerate(attentions):

@@ -37,13 +37,15 @@ class ConstraintSide:
 
     ids, positions, home: (tokens,), positions restart at 0 in every constraint. home: index into (batch · width), or
     batch · width for filler tokens, which belong nowhere. number: (batch, width), which constraint of its sentence a
-    slot belongs to, counted from 1; 0 is an empty slot.
+    slot belongs to, counted from 1; 0 is an empty slot. token: (batch, width), see `token_of_slot`; None where nobody
+    is expected to ask, as in training.
     """
 
     ids: Tensor
     positions: Tensor
     home: Tensor
     number: Tensor
+    token: Tensor | None = None
 
     def map(self, function: Callable[[Tensor], Tensor]) -> ConstraintSide:
         return _mapped(self, function)
@@ -62,6 +64,8 @@ class ConstraintSide:
 
     def token_of_slot(self) -> Tensor:
         """(batch, width): which token stands in a slot; the first one in empty slots."""
+        if self.token is not None:
+            return self.token
         batch, width = self.number.shape
         numbers = torch.arange(len(self.home), device=self.home.device)
         token = self.home.new_zeros(batch * width + 1).index_copy(0, self.home, numbers)
@@ -172,19 +176,26 @@ def lay_out_constraints(
 ) -> ConstraintTensors:
     """The same, given as the flat phrases of each side and how many constraints each sentence has.
 
-    alike: sizes are rounded up so far that few of them are different.
+    alike: sizes are rounded up so far that few of them are different; both sides have as many flat tokens.
     """
+    measured = measure_side(source[1], counts), measure_side(target[1], counts)
+    most = max(total for _, total in measured)
     shapes: list[tuple[torch.dtype, tuple[int, ...]]] = []
-    for longest, total in (measure_side(source[1], counts), measure_side(target[1], counts)):
+    for longest, total in measured:
         width = round_up(max(longest, 1), 2 * WIDTH_MULTIPLE if alike else WIDTH_MULTIPLE)
-        flat = round_up(max(total, 1), FLAT_MULTIPLE)
-        flat = 1 << (flat - 1).bit_length() if alike else flat
-        shapes += [*[(torch.long, (flat,))] * 3, (torch.long, (len(counts), width))]
+        flat = _alike(most) if alike else round_up(max(total, 1), FLAT_MULTIPLE)
+        shapes += [*[(torch.long, (flat,))] * 3, *[(torch.long, (len(counts), width))] * 2]
     piece = Piece([*shapes, shapes[-1]], pinned=device.type == "cuda")
     *arrays, target_tokens = piece.arrays()
     _fill_constraints(source, target, counts, padding, tuple(arrays), target_tokens)
     *sides, tokens = piece.tensors(device)
-    return ConstraintTensors(ConstraintSide(*sides[:4]), ConstraintSide(*sides[4:]), tokens)
+    return ConstraintTensors(ConstraintSide(*sides[:5]), ConstraintSide(*sides[5:]), tokens)
+
+
+def _alike(total: int) -> int:
+    """Room for so many flat tokens, in eighths of a power of two: all layers work on those that only fill up, too."""
+    power = 1 << max(total - 1, 0).bit_length()
+    return round_up(max(total, 1), max(power // 8, FLAT_MULTIPLE))
 
 
 @numba.njit(nogil=True, cache=True)
@@ -208,9 +219,19 @@ def _fill_constraints(
     # Like phrases of a corpus, all in its only sentence.
     offsets, rows = np.zeros(1, dtype=np.int64), np.zeros(len(counts), dtype=np.int64)
     starts = np.cumsum(source[1]) - source[1], np.cumsum(target[1]) - target[1]
-    fill_side((source[0], offsets, rows), (starts[0], source[1]), counts, sides[:4])
-    tokens = fill_side((target[0], offsets, rows), (starts[1], target[1]), counts, sides[4:])
-    fill_target_tokens(sides[4:], tokens, padding, target_tokens)
+    count = fill_side((source[0], offsets, rows), (starts[0], source[1]), counts, sides[:4])
+    _number_tokens(sides[2], count, sides[4])
+    count = fill_side((target[0], offsets, rows), (starts[1], target[1]), counts, sides[5:9])
+    _number_tokens(sides[7], count, sides[9])
+    fill_target_tokens(sides[5:9], count, padding, target_tokens)
+
+
+@numba.njit(nogil=True, cache=True)
+def _number_tokens(home: Array, tokens: int, token_of_slot: Array) -> None:
+    """token_of_slot: zeros, to be filled in."""
+    flat = token_of_slot.reshape(-1)
+    for token in range(tokens):
+        flat[home[token]] = token
 
 
 @numba.njit(nogil=True, cache=True)

@@ -30,6 +30,7 @@ STEPS = 32
 WIDTH = 16  # lengths are multiples of this
 MOST_STAGES = 64
 MOST_ENCODERS = 16
+SMALL = 2**20  # bytes of a tensor that is copied along with others
 MEMORY_SHARE = 0.125  # of the device, for the stages of one search; the wider one after it has as much
 
 Value = TypeVar("Value")
@@ -158,7 +159,8 @@ class RecordedSteps(FixedSteps):
     def encode(self, source: Tensor, constraints: ConstraintTensors | None) -> DecoderMemory:
         """Recorded like steps. The memory stays the recording's; `enter` copies it onto the stage."""
         given = (source, constraints)
-        key = tuple((leaf.shape, leaf.dtype) for leaf in leaves(given))
+        tensors = leaves(given)
+        key = tuple((leaf.shape, leaf.dtype) for leaf in tensors)
         if key not in self._encoders:
             self._encoders[key] = None
             return super().encode(source, constraints)
@@ -172,7 +174,7 @@ class RecordedSteps(FixedSteps):
         self._encoders[key] = encoder
         while len(self._encoders) > MOST_ENCODERS:
             self._encoders.popitem(last=False)
-        torch._foreach_copy_(encoder.inputs, leaves(given))
+        torch._foreach_copy_(encoder.inputs, tensors)
         encoder.graph.replay()
         return encoder.memory
 
@@ -218,8 +220,25 @@ def copy_leaves(stage: Stage, state: BeamState, tensors: list[Tensor]) -> None:
     Before the first step nothing was written into the cache: what an earlier search left there is hidden all the same.
     """
     unread = {id(leaf) for leaf in leaves(stage.state.cache.layers)} if state.cache.length == 0 else set()
-    pairs = [pair for pair in zip(stage.leaves, tensors, strict=True) if id(pair[0]) not in unread]
-    torch._foreach_copy_([own for own, _ in pairs], [new for _, new in pairs])
+    _copy_each([pair for pair in zip(stage.leaves, tensors, strict=True) if id(pair[0]) not in unread])
+
+
+def _copy_each(pairs: list[tuple[Tensor, Tensor]]) -> None:
+    """Put the second of each pair where the first lies.
+
+    On a GPU, torch copies many tensors by one kernel if all are of one type and lie as what they are copied to; else it
+    copies one by one, and a kernel for each small tensor takes longer than its copying. Large ones need one anyway.
+    """
+    together: dict[torch.dtype, tuple[list[Tensor], list[Tensor]]] = {}
+    for own, new in pairs:
+        if own.nbytes <= SMALL and new.is_contiguous():
+            to, given = together.setdefault(own.dtype, ([], []))
+            to.append(own)
+            given.append(new)
+        else:
+            own.copy_(new)
+    for to, given in together.values():
+        torch._foreach_copy_(to, given)
 
 
 def mapped(value: Value, function: Callable[[Tensor], Tensor]) -> Value:
@@ -267,7 +286,8 @@ def _signature(state: BeamState, tensors: list[Tensor]) -> Hashable:
     memory, automaton = state.memory.output, state.automaton
     present = [part is not None for part in (state.progress, memory, automaton, automaton and automaton.never)]
     if memory is not None:
-        present += [part is not None for part in (memory.keys, memory.context, memory.slots, memory.token_gate)]
+        parts = (memory.vectors, memory.keys, memory.context, memory.slots, memory.token_gate)
+        present += [part is not None for part in parts]
     if automaton is not None:
         present += [automaton.forbids, automaton.orders]
     return (*present, *((leaf.shape, leaf.dtype) for leaf in tensors))

@@ -16,7 +16,8 @@ from termweave.accelerators import laid_out, row_width
 
 MOST_HYPOTHESES = 16
 MOST_LANES = 8192  # chunks of all hypotheses of a sentence
-PAIRS = 64  # of a hypothesis and a token, whose chunks are looked at again together
+# Of a hypothesis and a token, whose chunks are looked at again together; a few, or more where these would take turns.
+PAIRS, MORE_PAIRS = 64, 128
 LOWEST_KEY = tl.constexpr(-(2**63))
 SIZES = ("beam", "count", "touched_count")
 
@@ -156,11 +157,12 @@ def select(
         for kind in kinds
     )
     lanes, kept = int(triton.next_power_of_2(beam * chunks)), int(triton.next_power_of_2(count))
+    pairs = PAIRS if beam * touched.shape[1] <= PAIRS else MORE_PAIRS
     assert maxima.is_contiguous()
     _select[(batch,)](
         values, maxima, *laid_out(so_far, offset, touched), *found,
         row_width(values), vocabulary, chunks, beam, count, touched.shape[1],
-        lanes=lanes, kept=kept, hypotheses=int(triton.next_power_of_2(beam)), chunk=chunk, pairs=PAIRS, each=each,
+        lanes=lanes, kept=kept, hypotheses=int(triton.next_power_of_2(beam)), chunk=chunk, pairs=pairs, each=each,
         num_warps=8,
     )  # fmt: skip
     return found

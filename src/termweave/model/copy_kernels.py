@@ -1,7 +1,8 @@
-"""The output layer `copy` on a GPU while decoding, as two kernels instead of seventy small operations.
+"""The output layer `copy` on a GPU while decoding, as three kernels instead of ninety small operations.
 
 `output.py` and `coverage.py` say what is to be done, in tensor operations that run anywhere and can be trained; this
-does the same with a hypothesis to each program. Needs Triton, which CUDA builds of torch bring along.
+does the same with a slot of a sentence to each program, and in steps with a hypothesis. Needs Triton, which CUDA builds
+of torch bring along.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ import triton.language as tl
 from torch import Tensor
 
 from termweave.accelerators import laid_out, row_width
+from termweave.data.batches import ConstraintTensors
 from termweave.model.coverage import Progress, Slots
 
 if TYPE_CHECKING:
@@ -26,6 +28,33 @@ MOST_SLOTS = 128  # of a sentence
 FEWEST_LANES = 16  # kernels for fewer slots would hardly be faster, and each takes a second to compile
 
 
+@triton.jit(do_not_specialize=("slots",))
+def _remember(
+    products, tokens, number, keys, context, filled, first, last, slots,
+    dimension: tl.constexpr, lanes: tl.constexpr, slot_lanes: tl.constexpr,
+):  # fmt: skip
+    """What `CopyOutput.remember` keeps of one slot; zeros where it is empty."""
+    program = tl.program_id(0).to(tl.int64)
+    row, slot = program // slots, tl.arange(0, slot_lanes)
+    own = tl.load(number + program)
+    same = tl.load(number + row * slots + slot, mask=slot < slots, other=-1) == own
+    first_slot = tl.min(tl.where(same, slot, slots), axis=0)
+    tl.store(first + program, first_slot.to(tl.int64))
+    tl.store(last + program, tl.max(tl.where(same, slot, 0), axis=0).to(tl.int64))
+    tl.store(filled + program, own > 0)
+    at = tl.arange(0, lanes)
+    inside = at < dimension
+    is_filled = tl.where(own > 0, inside, False)
+    continues = tl.where(first_slot < program % slots, is_filled, False)
+    here = products + tl.load(tokens + program) * (3 * dimension) + at
+    before = products + tl.load(tokens + tl.maximum(program - 1, 0)) * (3 * dimension) + at
+    key = tl.load(here, mask=is_filled, other=0.0) + tl.load(before + dimension, mask=continues, other=0.0)
+    seen = tl.load(here + 2 * dimension, mask=is_filled, other=0.0)
+    to = program * dimension + at
+    tl.store(keys + to, key, mask=inside)
+    tl.store(context + to, seen, mask=inside)
+
+
 @triton.jit
 def _marks(slot, is_slot, first, running, done):
     """`Slots.marks`: 0 START, 1 NEXT, 2 LATER, 3 DONE."""
@@ -33,6 +62,15 @@ def _marks(slot, is_slot, first, running, done):
     before = tl.load(running + slot - 1, mask=is_slot & (slot > 0), other=0) != 0
     finished = tl.load(done + slot, mask=is_slot, other=1) != 0
     return tl.where(finished, 3, tl.where(leads, 0, tl.where(before, 1, 2)))
+
+
+@triton.jit
+def _with_copied(own, shares, token, is_filled, smallest):
+    """log P of each slot's token. One that stands in several slots gets the sum of their shares, in each of them."""
+    same = (token[:, None] == token[None, :]) & is_filled[None, :]
+    copied = tl.log(tl.maximum(tl.sum(tl.where(same, shares[None, :], 0.0), axis=1), smallest))
+    higher = tl.maximum(own, copied)
+    return higher + tl.log(1 + tl.exp(tl.minimum(own, copied) - higher))
 
 
 @triton.jit(do_not_specialize=("slots", "beam"))
@@ -44,7 +82,7 @@ def _mix(
 ):  # fmt: skip
     """`CopyOutput.mix` of one hypothesis: changes `values` at the tokens of constraints, in place.
 
-    width: how far apart the rows of `queries` and of `from_state` lie.
+    width: how far apart the rows of `queries` and of `from_state` lie; mark_weights: (5, d).
     """
     program = tl.program_id(0).to(tl.int64)
     row = program // beam
@@ -54,6 +92,10 @@ def _mix(
     token = tl.load(tokens + row * slots + slot, mask=is_slot, other=0)
     marks = _marks(slot, is_slot, first + row * slots, running + program * slots, done + program * slots)
     is_open = tl.max(((marks != 3) & is_filled).to(tl.int32), axis=0)
+    # Asked for before they are needed, as below: memory takes as long to answer as all of the work here.
+    where = values + program * value_width + token
+    own = tl.load(where, mask=is_filled, other=0.0)
+    so_far, bias = tl.load(offset + program), tl.load(gate_bias)
 
     # Attention over [null; slots]. Products are summed up behind the loop: in it, no thread need wait for another.
     products = tl.zeros([lanes, chunk], dtype=tl.float32)
@@ -68,6 +110,9 @@ def _mix(
         null_products += query * tl.load(null + is_open * dimension + at)
     score = tl.where(is_filled, tl.sum(products, axis=1), float("-inf"))
     null_score = tl.sum(null_products, axis=0)
+    at = tl.arange(0, chunk)  # of the gate, the first time
+    seen = tl.load(context + place + at[None, :], mask=is_filled[:, None], other=0.0)
+    said = tl.load(from_state + program * width + at)
     highest = tl.maximum(tl.max(score, axis=0), null_score)
     power = tl.exp(score - highest)
     attention = power / (tl.sum(power, axis=0) + tl.exp(null_score - highest))
@@ -80,26 +125,20 @@ def _mix(
     gates = tl.zeros([chunk], dtype=tl.float32)
     for start in range(0, dimension, chunk):
         at = start + tl.arange(0, chunk)
-        seen = tl.load(context + place + at[None, :], mask=is_filled[:, None], other=0.0)
-        weights = mark_weights + at * 5
-        hidden = starts * tl.load(weights) + nexts * tl.load(weights + 1) + laters * tl.load(weights + 2)
-        hidden += dones * tl.load(weights + 3) + is_open * tl.load(weights + 4)
-        hidden += tl.load(from_state + program * width + at) + tl.load(context_bias + at)
-        hidden += tl.sum(seen * attention[:, None], axis=0)
+        if start > 0:
+            seen = tl.load(context + place + at[None, :], mask=is_filled[:, None], other=0.0)
+            said = tl.load(from_state + program * width + at)
+        weights = mark_weights + at
+        hidden = starts * tl.load(weights) + nexts * tl.load(weights + dimension)
+        hidden += laters * tl.load(weights + 2 * dimension) + dones * tl.load(weights + 3 * dimension)
+        hidden += is_open * tl.load(weights + 4 * dimension)
+        hidden += said + tl.load(context_bias + at) + tl.sum(seen * attention[:, None], axis=0)
         gates += (2 * tl.sigmoid(2 * hidden) - 1) * tl.load(gate_weight + at)  # the bracket is tanh
-    shares = tl.sigmoid(tl.sum(gates, axis=0) + tl.load(gate_bias)) * attention
+    shares = tl.sigmoid(tl.sum(gates, axis=0) + bias) * attention
     rest = tl.maximum(1 - tl.sum(shares, axis=0), smallest)
-    base = tl.load(offset + program) + tl.log(rest)
+    base = so_far + tl.log(rest)
     tl.store(new_offset + program, base)
-
-    # A token that stands in several slots gets the sum of their shares, in each of them.
-    same = (token[:, None] == token[None, :]) & is_filled[None, :]
-    copied = tl.log(tl.maximum(tl.sum(tl.where(same, shares[None, :], 0.0), axis=1), smallest))
-    where = values + program * value_width + token
-    own = tl.load(where, mask=is_filled, other=0.0) + base
-    higher = tl.maximum(own, copied)
-    mixed = higher + tl.log(1 + tl.exp(tl.minimum(own, copied) - higher))
-    tl.store(where, mixed - base, mask=is_filled)
+    tl.store(where, _with_copied(own + base, shares, token, is_filled, smallest) - base, mask=is_filled)
 
 
 @triton.jit(do_not_specialize=("slots", "before", "beam"))
@@ -133,6 +172,29 @@ def slot_lanes(slots: int) -> int:
     return max(int(triton.next_power_of_2(slots)), FEWEST_LANES)
 
 
+def can_remember(constraints: ConstraintTensors) -> bool:
+    return constraints.target.number.shape[1] <= MOST_SLOTS
+
+
+def remember(constraints: ConstraintTensors, products: Tensor) -> tuple[Tensor, Tensor, Tensor, Slots]:
+    """Keys, contexts, which slots are filled, and the slots themselves, as in `OutputMemory`.
+
+    products: (tokens, 3 d), of each flat token its key, what it adds to the key of the token behind it, its context.
+    There are fewer flat tokens than slots, and so less to multiply.
+    """
+    side = constraints.target
+    batch, slots = side.number.shape
+    dimension = products.shape[1] // 3
+    keys, context = (products.new_empty(batch, slots, dimension) for _ in range(2))
+    filled = torch.empty_like(side.number, dtype=torch.bool)
+    first, last = torch.empty_like(side.number), torch.empty_like(side.number)
+    _remember[(batch * slots,)](
+        products, *laid_out(side.token_of_slot(), side.number), keys, context, filled, first, last, slots,
+        dimension=dimension, lanes=int(triton.next_power_of_2(dimension)), slot_lanes=slot_lanes(slots),
+    )  # fmt: skip
+    return keys, context, filled, Slots(constraints.target_tokens, first, last)
+
+
 def can_mix(memory: OutputMemory, dimension: int) -> bool:
     return memory.tokens.shape[1] <= MOST_SLOTS and dimension % CHUNK == 0
 
@@ -149,7 +211,7 @@ def mix(
     queries, from_state = layer.from_states(states) if given is None else given.chunk(2, dim=-1)
     _mix[(batch * beam,)](
         queries, from_state, *laid_out(memory.keys, memory.context, layer.context.bias),
-        *laid_out(layer.mark_keys, layer.null, layer.marks.weight, layer.gate.weight, layer.gate.bias),
+        *laid_out(layer.mark_keys, layer.null, layer.mark_weights, layer.gate.weight, layer.gate.bias),
         *laid_out(memory.tokens, memory.filled, memory.slots.first, progress.running, progress.done),
         model.values, model.offset.contiguous(), new_offset,
         row_width(model.values), slots, beam, row_width(queries), dimension**-0.5, smallest,

@@ -1,4 +1,4 @@
-"""Constraints as vectors, and attention over [constraints; sentence], on a GPU and for inference.
+"""Constraints embedded and as vectors, and attention over [constraints; sentence], on a GPU and for inference.
 
 `vectors.py` says what is to be done: put the keys and values of the constraints before those of the sentence, and look
 at both. To put them there is to copy all of them, in every layer. Here the encoder reads each key where it lies; for
@@ -28,6 +28,17 @@ WARPS = 2  # of a program
 MOST_SLOTS = 64  # of a sentence's constraints that are made vectors at once
 ROWS = 8  # keys that a program copies
 LOWEST = tl.constexpr(-1e30)  # below every score, but the difference of two such is a number
+
+
+@triton.jit
+def _embed(ids, positions, table, waves, embedded, dimension, scale, lanes: tl.constexpr):
+    """One token: its row of the table, scaled, and on it that of its position."""
+    program = tl.program_id(0).to(tl.int64)
+    at = tl.arange(0, lanes)
+    inside = at < dimension
+    vector = tl.load(table + tl.load(ids + program) * dimension + at, mask=inside, other=0.0).to(tl.float32)
+    wave = tl.load(waves + tl.load(positions + program) * dimension + at, mask=inside, other=0.0).to(tl.float32)
+    tl.store(embedded + program * dimension + at, vector * scale + wave, mask=inside)
 
 
 @triton.jit
@@ -131,6 +142,16 @@ def _vectorise(
     power = tl.exp(scores - tl.max(scores, axis=1)[:, None])
     result = tl.dot(power, value, input_precision=precision) / tl.sum(power, axis=1)[:, None]
     tl.store(attended + source[:, None] * dimension + at[None, :], result, mask=real[:, None])
+
+
+def embed(table: Tensor, waves: Tensor, ids: Tensor, positions: Tensor, scale: float) -> Tensor:
+    """Rows of `table` (vocabulary, d) times `scale`, and rows of `waves` added; ids and positions: (tokens,) each."""
+    ids, positions, table, waves = laid_out(ids, positions, table, waves)
+    dimension = table.shape[1]
+    embedded = table.new_empty(len(ids), dimension)
+    lanes = int(triton.next_power_of_2(dimension))
+    _embed[(len(ids),)](ids, positions, table, waves, embedded, dimension, scale, lanes=lanes)
+    return embedded
 
 
 def can_attend(own: KeysValues, extra: FlatKeysValues | None) -> bool:

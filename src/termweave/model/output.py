@@ -24,7 +24,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from termweave.accelerators import has_kernels
+from termweave.accelerators import has_kernels, may_use_kernels
 from termweave.config import ModelConfig
 from termweave.data.batches import ConstraintTensors
 from termweave.model.attention import MultiHeadAttention
@@ -80,7 +80,7 @@ class OutputMemory:
 
     tokens: Tensor  # (batch, slots) target ids
     filled: Tensor  # (batch, slots) True where a slot holds a token
-    vectors: Tensor  # (batch, slots, d) embeddings of the tokens
+    vectors: Tensor | None  # (batch, slots, d) embeddings of the tokens; None where nothing of them is asked any more
     keys: Tensor | None = None  # (batch, slots, d) what states are compared with, in `copy`
     context: Tensor | None = None  # (batch, slots, d) what a token attended to means for the gate, in `copy`
     slots: Slots | None = None  # which tokens make up a constraint; None if what was produced does not matter
@@ -96,7 +96,7 @@ class OutputMemory:
         return OutputMemory(
             self.tokens[rows],
             self.filled[rows],
-            self.vectors[rows],
+            None if self.vectors is None else self.vectors[rows],
             None if self.keys is None else self.keys[rows],
             None if self.context is None else self.context[rows],
             None if self.slots is None else self.slots.select(rows),
@@ -195,7 +195,7 @@ class PaperOutput(OutputLayer):
         return ((1 - gate) * model.exp() + gate * plug).clamp(min=SMALLEST).log()
 
     def mix(self, states: Tensor, model: Scores, memory: OutputMemory, progress: Progress | None) -> Scores:
-        assert memory.token_gate is not None
+        assert memory.token_gate is not None and memory.vectors is not None
         gate = torch.sigmoid(memory.token_gate + self.state_part(states).unsqueeze(-1))
         cosine = (F.normalize(states, dim=-1) @ F.normalize(memory.vectors, dim=-1).mT).clamp(min=0)
         # Slots with the same token have the same cosine; the largest is any of them.
@@ -233,6 +233,7 @@ class ReleasedOutput(OutputLayer):
         return self._gate(states, memory)
 
     def _gate(self, states: Tensor, memory: OutputMemory) -> Tensor:
+        assert memory.vectors is not None
         seen = memory.filled | ~memory.constrained[:, None]
         queries = self.attention.queries(states)
         context = self.attention(queries, self.attention.project(memory.vectors), mask=seen[:, None, None])
@@ -241,6 +242,7 @@ class ReleasedOutput(OutputLayer):
 
     def _best(self, states: Tensor, memory: OutputMemory, free: Tensor) -> tuple[Tensor, Tensor]:
         """The token of the best cosine among the free slots, and its share of the probability, (batch, length) each."""
+        assert memory.vectors is not None
         gate = self._gate(states, memory)
         cosine = F.normalize(states, dim=-1) @ F.normalize(memory.vectors, dim=-1).mT
         # A slot that is empty or used up counts as cosine 0 and proposes nothing.
@@ -288,13 +290,27 @@ class CopyOutput(OutputLayer):
         self.state = nn.Linear(dimension, dimension)
         self.marks = nn.Linear(MARKS + 1, dimension, bias=False)
         self.gate = nn.Linear(dimension, 1)
-        self._joined: Callable[[Tensor], Tensor] | None = None  # set by `join`
+        # Set by `join`: of states, and of the vectors of constraints.
+        self._joined: Callable[[Tensor], Tensor] | None = None
+        self._joined_for_constraints: Callable[[Tensor], Tensor] | None = None
+        self._mark_weights: Tensor | None = None
 
     def join(self) -> None:
-        """For inference: `query` and `state` as one product, whose weights no longer change."""
+        """For inference: products of the same input as one, whose weights no longer change, and lie as kernels read."""
         weight, bias = self.joined()
         packed = weight.device.type == "cpu" and PackedLinear.available()
         self._joined = PackedLinear(weight, bias) if packed else partial(F.linear, weight=weight, bias=bias)
+        if has_kernels(weight.device):
+            self._mark_weights = self.marks.weight.detach().t().contiguous()
+            own = self.key.bias
+            weight = torch.cat([self.key.weight, self.previous.weight, self.context.weight]).detach()
+            bias = torch.cat([own, torch.zeros_like(own), torch.zeros_like(own)]).detach()
+            self._joined_for_constraints = partial(F.linear, weight=weight, bias=bias)
+
+    @property
+    def mark_weights(self) -> Tensor:
+        """(marks + 1, d): what the marks say to the gate. Side by side, so that a warp reads them at once."""
+        return self.marks.weight.t() if self._mark_weights is None else self._mark_weights
 
     def joined(self) -> tuple[Tensor, Tensor]:
         """Weight (2 d, d) and bias of `query` and `state` together."""
@@ -309,7 +325,15 @@ class CopyOutput(OutputLayer):
         return queries, from_state
 
     def remember(self, constraints: ConstraintTensors, vectors: Tensor, embedding: Tensor) -> OutputMemory:
+        product = self._joined_for_constraints
+        if product is not None and may_use_kernels(vectors.device):
+            from termweave.model import copy_kernels
+
+            if copy_kernels.can_remember(constraints):
+                keys, context, filled, slots = copy_kernels.remember(constraints, product(vectors))
+                return OutputMemory(slots.tokens, filled, None, keys, context, slots)
         memory = super().remember(constraints, vectors, embedding)
+        assert memory.vectors is not None
         number = constraints.target.number
         continues = number[:, 1:] == number[:, :-1]  # the first token of a constraint has none before it
         before = F.pad(memory.vectors[:, :-1] * continues.unsqueeze(2), (0, 0, 1, 0))

@@ -11,7 +11,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from termweave.accelerators import has_kernels
+from termweave.accelerators import has_kernels, may_use_kernels
 from termweave.config import ModelConfig
 from termweave.data.batches import ConstraintTensors
 from termweave.model.alignment import Alignment
@@ -135,24 +135,32 @@ class Transformer(nn.Module):
         return self._embed(embedding, ids, positions)
 
     def _embed(self, embedding: Tensor, ids: Tensor, positions: Tensor | None) -> Tensor:
+        scale = math.sqrt(self.config.dimension) if self.config.scale_embedding else 1.0
+        if positions is not None and ids.dim() == 1 and may_use_kernels(ids.device):  # the tokens of constraints
+            from termweave.model import encoder_kernels
+
+            return encoder_kernels.embed(embedding, self.positions, ids, positions, scale)
         vectors = F.embedding(ids, embedding)
         if self.config.scale_embedding:
-            vectors = vectors * math.sqrt(self.config.dimension)
+            vectors = vectors * scale
         return vectors if positions is None else vectors + self.positions[positions]
 
     def encode(self, source: Tensor, constraints: ConstraintTensors | None = None) -> Encoded:
         """source: (batch, length) ids."""
         mask = source != self.padding
         extra: tuple[Extra | None, ...] = (None,) * (len(self.encoder) + len(self.decoder))
+        told = None
         if constraints is not None and self.constraint_memory is not None:
-            extra = self._extra(constraints, self.constraint_memory)
+            told = self._embed_constraints(constraints)
+            extra = self._extra(constraints, self.constraint_memory, told)
             mask = torch.cat([constraints.source.number > 0, mask], dim=1)
         mask = mask[:, None, None, :]
         positions = torch.arange(source.shape[1], device=source.device)
         states = self.dropout(self.embed_source(source, positions))
         for layer, keys_values in zip(self.encoder, extra[: len(self.encoder)], strict=True):
             states = layer(states, mask, keys_values)
-        output = self._remember(constraints)
+        # Training embeds the same tokens twice: so its gradients are summed up in the order they always were.
+        output = self._remember(constraints, None if told is None or self.training else told[1])
         if isinstance(self.output, PointerOutput):
             output = self.output.remember_source(source, self.padding)
         return Encoded(self.encoder_norm(states), mask, extra[len(self.encoder) :], output)
@@ -169,11 +177,12 @@ class Transformer(nn.Module):
         source, target = constraints.source, constraints.target
         return self.embed_source(source.ids, source.positions), self.embed(target.ids, target.positions)
 
-    def _extra(self, constraints: ConstraintTensors, memory: ConstraintMemory) -> tuple[Extra, ...]:
+    def _extra(
+        self, constraints: ConstraintTensors, memory: ConstraintMemory, embedded: tuple[Tensor, Tensor]
+    ) -> tuple[Extra, ...]:
         """Keys and values of the constraints for every layer, encoder first."""
-        source, target = self._embed_constraints(constraints)
         projection = self._projection() if memory.wants_projection else None
-        layers: tuple[Extra, ...] = memory(source, target, constraints, projection)
+        layers: tuple[Extra, ...] = memory(*embedded, constraints, projection)
         return layers
 
     def _projection(self) -> Projection:
@@ -181,13 +190,15 @@ class Transformer(nn.Module):
         attentions = [layer.attention for layer in self.encoder] + [layer.cross_attention for layer in self.decoder]
         return key_value_projections(attentions)
 
-    def _remember(self, constraints: ConstraintTensors | None) -> OutputMemory | None:
+    def _remember(self, constraints: ConstraintTensors | None, target: Tensor | None = None) -> OutputMemory | None:
+        """target: the target tokens of the constraints, embedded with their positions, if they are already."""
         if constraints is None or self.output is None or isinstance(self.output, PointerOutput):
             return None
-        positions = constraints.target.positions if self.output.with_positions else None
+        side, with_positions = constraints.target, self.output.with_positions
         with _full_precision(self.embedding):
-            vectors = self.embed(constraints.target.ids, positions)
-            return self.output.remember(constraints, vectors.to(_type_of(self.output)), self.embedding)
+            if target is None or not with_positions:
+                target = self.embed(side.ids, side.positions if with_positions else None)
+            return self.output.remember(constraints, target.to(_type_of(self.output)), self.embedding)
 
     def decode(self, target_input: Tensor, encoded: Encoded) -> Tensor:
         """States at all positions of a given target, (batch, length, d); those of a pointer are wider, see there."""

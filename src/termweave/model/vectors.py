@@ -73,7 +73,7 @@ class Vectorisation(nn.Module):
 
 
 class Adapters(nn.Module):
-    """adapt(·) of every layer, separately for keys and values: (2, tokens, d) → (layers, 2, tokens, d)."""
+    """adapt(·) of every layer, separately for keys and values: (tokens, d) each → (layers, 2, tokens, d)."""
 
     def __init__(self, layers: int, dimension: int, released: bool) -> None:
         super().__init__()
@@ -93,7 +93,8 @@ class Adapters(nn.Module):
         if self.norm_weight is not None:
             nn.init.ones_(self.norm_weight)
 
-    def forward(self, vectors: Tensor) -> Tensor:
+    def forward(self, constraints: ConstraintVectors) -> Tensor:
+        vectors = torch.stack(constraints)
         inner = vectors @ self.inner_weight + self.inner_bias
         if self.norm_weight is None or self.norm_bias is None:
             result: Tensor = F.relu(inner) @ self.outer_weight + self.outer_bias
@@ -133,8 +134,8 @@ class FoldedAdapters(nn.Module):
             for weight, bias in zip(outer.flatten(0, 1), outer_bias.flatten(0, 1), strict=True)
         )
 
-    def forward(self, vectors: Tensor) -> Tensor:
-        tokens, dimension = vectors.shape[1:]
+    def forward(self, vectors: ConstraintVectors) -> Tensor:
+        tokens, dimension = vectors.keys.shape
         hidden = [
             F.relu(product(own)).view(tokens, -1, dimension).unbind(1)
             for product, own in zip(self.inner, vectors, strict=True)
@@ -159,9 +160,9 @@ class BatchedAdapters(nn.Module):
         self.outer = nn.Buffer(outer.mT.transpose(0, 1).contiguous())  # (2, layers, d, d)
         self.outer_bias = nn.Buffer(outer_bias.squeeze(2).contiguous())  # (layers, 2, d)
 
-    def forward(self, vectors: Tensor) -> Tensor:
+    def forward(self, vectors: ConstraintVectors) -> Tensor:
         _, layers, dimension, _ = self.outer.shape
-        adapted = vectors.new_empty(layers, 2, vectors.shape[1], dimension)
+        adapted = vectors.keys.new_empty(layers, 2, len(vectors.keys), dimension)
         for side, own in enumerate(vectors):
             # Bias and activation go along with the product, without a pass of their own over all layers.
             hidden = torch._addmm_activation(self.inner_bias[side], own, self.inner[side])
@@ -207,8 +208,7 @@ class ConstraintMemory(nn.Module):
 
         projection: of the layers' keys and values, where it is wanted.
         """
-        vectors = torch.stack(self.vectorisation(source, target, constraints))
-        adapted = self.adapters(vectors)
+        adapted = self.adapters(self.vectorisation(source, target, constraints))
         if projection is not None:
             adapted = adapted @ projection[0].mT.to(adapted.dtype) + projection[1].to(adapted.dtype)
         if isinstance(self.adapters, BatchedAdapters):
