@@ -131,7 +131,7 @@ def measure(entries: list[System], batch: int, options: argparse.Namespace) -> l
     request["rounds"] = options.alone if batch == 1 or on_gpu else 1
     results = [Measured(entry.name, batch) for entry in entries]
     for entry in entries:
-        entry.ask({**request, "rounds": 4 if on_gpu else 1, "seed": 1})
+        entry.ask({**request, "rounds": 8 if on_gpu else 1, "seed": 1})
     clock = "wall_seconds" if on_gpu else "cpu_seconds"
     for number in range(options.rounds):
         reference: list[list[int]] | None = None
