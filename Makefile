@@ -4,7 +4,7 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed
 
-.PHONY: install demo toy smoke test check kernels node clients ray browser replicas bench clean
+.PHONY: install demo toy smoke test check kernels node clients ray browser replicas bench pins clean
 
 install: $(STAMP)
 
@@ -71,6 +71,15 @@ replicas: toy
 bench: install
 	$(BIN)/python benchmarks/train.py --tiny --device cpu --no-compile --tokens 2048 --rounds 3 --steps 5
 	$(BIN)/python benchmarks/decode.py --tiny
+
+# Everything as new as it comes, but torch: then run the tests, and commit what has changed.
+pins:
+	rm -rf build/pins && $(PYTHON) -m venv build/pins
+	grep '^torch==' pins.txt > build/torch.txt
+	build/pins/bin/pip install --quiet -c build/torch.txt torch
+	build/pins/bin/pip install --quiet -c build/torch.txt '.[dev]'
+	(grep '^#' pins.txt; build/pins/bin/pip freeze --exclude termweave | sed 's/+cpu$$//') > build/pins.txt
+	mv build/pins.txt pins.txt
 
 clean:
 	rm -rf $(VENV) runs results/*-smoke build .mypy_cache .ruff_cache .pytest_cache
