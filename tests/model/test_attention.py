@@ -24,4 +24,4 @@ def test_places_of_visible_keys_are_counted_and_listed(rows):
         assert places[: 1 + len(expected)] == [len(expected), *expected]
     assert torch.equal(visible.mask == 0, seen)
     assert torch.equal(visible.select(torch.tensor([0])).places, visible.places[:1])
-    assert Visible.of(seen, torch.float32).places is None  # of no use without kernels
+    assert Visible.of(seen, torch.float64).places is None  # of no use to torch's own attention

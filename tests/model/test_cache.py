@@ -6,50 +6,54 @@ import pytest
 import torch
 import torch.nn.functional as F
 
+from termweave.model import attention_loops
 from termweave.model.attention import KeysValues
 from termweave.model.cache import CHUNK, SelfAttentionCache
 
 BATCH, BEAM, HEADS, WIDTH = 3, 4, 2, 5
 
 
-def random_step(hypotheses: int) -> tuple[torch.Tensor, KeysValues]:
-    queries, keys, values = torch.randn(3, BATCH, HEADS, hypotheses, WIDTH)
+def random_step(hypotheses: int, kind: torch.dtype = torch.float32) -> tuple[torch.Tensor, KeysValues]:
+    queries, keys, values = torch.randn(3, BATCH, HEADS, hypotheses, WIDTH, dtype=kind)
     return queries, KeysValues(keys, values)
 
 
 def attend(cache: SelfAttentionCache, queries: torch.Tensor, own: KeysValues) -> torch.Tensor:
+    """(batch, hypotheses, d)"""
     cache.begin_step(queries.shape[2])
-    past = cache.write(0, own)
+    attended = cache.attend(0, queries, own)
     cache.end_step()
-    return F.scaled_dot_product_attention(queries, past.keys, past.values, attn_mask=cache.mask)
+    return attended
 
 
 class Copying:
     """What the cache stands in for: (batch, heads, hypotheses, steps, width), gathered at every reordering."""
 
-    def __init__(self, hypotheses: int) -> None:
-        self.keys = self.values = torch.empty(BATCH, HEADS, hypotheses, 0, WIDTH)
+    def __init__(self, hypotheses: int, kind: torch.dtype) -> None:
+        self.keys = self.values = torch.empty(BATCH, HEADS, hypotheses, 0, WIDTH, dtype=kind)
 
     def attend(self, queries: torch.Tensor, own: KeysValues) -> torch.Tensor:
         self.keys = torch.cat([self.keys, own.keys.unsqueeze(3)], dim=3)
         self.values = torch.cat([self.values, own.values.unsqueeze(3)], dim=3)
         attended = F.scaled_dot_product_attention(queries.unsqueeze(3), self.keys, self.values)
-        return attended.squeeze(3)
+        return attended.squeeze(3).transpose(1, 2).flatten(2)
 
     def reorder(self, parents: torch.Tensor) -> None:
         index = parents[:, None, :, None, None].expand(-1, HEADS, -1, *self.keys.shape[3:])
         self.keys, self.values = self.keys.gather(2, index), self.values.gather(2, index)
 
 
+@pytest.mark.parametrize("kind", [torch.float32, torch.float64])  # by compiled loops, and by torch
 @pytest.mark.parametrize("first", [1, BEAM])
-def test_attention_is_that_of_copied_keys(first):
+def test_attention_is_that_of_copied_keys(first, kind, monkeypatch):
     """More steps than there is room for at first, reordered at random; the first step with one hypothesis or all."""
+    monkeypatch.setattr(attention_loops, "MOST_THREADS", torch.get_num_threads())
     torch.manual_seed(0)
-    cache = SelfAttentionCache(1, BATCH, BEAM, HEADS, WIDTH, like=torch.zeros(1))
-    reference = Copying(first)
+    cache = SelfAttentionCache(1, BATCH, BEAM, HEADS, WIDTH, like=torch.zeros(1, dtype=kind))
+    reference = Copying(first, kind)
     for step in range(CHUNK + 3):
         hypotheses = first if step == 0 else BEAM
-        queries, own = random_step(hypotheses)
+        queries, own = random_step(hypotheses, kind)
         torch.testing.assert_close(attend(cache, queries, own), reference.attend(queries, own))
         parents = torch.randint(0, hypotheses, (BATCH, BEAM))
         cache.reorder(parents)

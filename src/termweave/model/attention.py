@@ -13,7 +13,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from termweave.accelerators import has_kernels
+from termweave.accelerators import has_kernels, laid_out
+from termweave.model import attention_loops
 from termweave.model.products import Linear
 
 
@@ -39,13 +40,14 @@ class Visible:
     """Which keys of a memory the steps of a search can see. Made once, as what they need, not anew in every layer."""
 
     mask: Tensor  # (batch, 1, 1, keys): 0 is visible, −inf is hidden
-    places: Tensor | None  # (batch, 1 + keys), for kernels: how many are visible, and their places
+    places: Tensor | None  # (batch, 1 + keys), for kernels and loops: how many are visible, and their places
 
     @staticmethod
     def of(seen: Tensor, kind: torch.dtype) -> Visible:
         """seen: (batch, 1, 1, keys), booleans."""
         mask = torch.zeros_like(seen, dtype=kind).masked_fill(~seen, float("-inf"))
-        return Visible(mask, _places(seen[:, 0, 0]) if has_kernels(seen.device) else None)
+        listed = has_kernels(mask.device) or attention_loops.can_attend(mask)
+        return Visible(mask, _places(seen[:, 0, 0]) if listed else None)
 
     def select(self, rows: Tensor) -> Visible:
         return Visible(self.mask[rows], None if self.places is None else self.places[rows])
@@ -64,12 +66,19 @@ def _places(seen: Tensor) -> Tensor:
 
 def attend_few(queries: Tensor, memory: KeysValues, visible: Visible) -> Tensor:
     """The same for the hypotheses of a decoding step."""
-    if visible.places is not None:
+    if visible.places is not None and has_kernels(queries.device):
         from termweave.model import attention_kernels
 
         if attention_kernels.can_attend(*queries.shape[2:]):
             return attention_kernels.attend_memory(queries, memory, visible.places)
+    elif visible.places is not None:
+        return attention_loops.attend_memory(queries, memory, visible.places)
     return attend(queries, memory, visible.mask)
+
+
+def for_steps(memory: KeysValues) -> KeysValues:
+    """Keys and values as steps read them: on a CPU, those of a head in one piece."""
+    return KeysValues(*laid_out(*memory)) if memory.keys.device.type == "cpu" else memory
 
 
 def mean_weights(queries: Tensor, keys: Tensor, mask: Tensor) -> Tensor:

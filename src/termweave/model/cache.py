@@ -12,7 +12,7 @@ The hypotheses of a sentence are the queries of one attention over all its steps
 table is the same for all layers. Every key is read once for the whole beam, and none is ever copied by a reordering.
 
 `FixedCache` does the same without a shape or an address that changes from step to step, as CUDA graphs need it. On a
-GPU, a kernel follows the table by itself, and there is no mask.
+GPU, a kernel follows the table by itself, and on a CPU compiled loops do; then there is no mask.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ import torch
 from torch import Tensor
 
 from termweave.accelerators import has_kernels
+from termweave.model import attention_loops
 from termweave.model.attention import KeysValues, attend
 
 NOBODY = -1
@@ -45,6 +46,7 @@ class SelfAttentionCache:
         # Where nothing was written there is no ancestor, and nothing to see.
         self.ancestry = torch.full((batch, beam, steps), NOBODY, dtype=torch.long, device=like.device)
         self.mask = like.new_empty(0)  # (batch, 1, hypotheses, steps · beam): 0 is visible, −inf is hidden
+        self._has_loops = attention_loops.can_attend(like)
 
     @property
     def capacity(self) -> int:
@@ -55,11 +57,12 @@ class SelfAttentionCache:
         return table[self.length]
 
     def begin_step(self, hypotheses: int) -> None:
-        """Make the mask of the step. The first may have fewer hypotheses than the beam: one, as all start alike."""
+        """The first step may have fewer hypotheses than the beam: one, as all start alike."""
         if self.length == self.capacity:
             self.grow()
         self.ancestry[:, :, self.length] = self.slots
-        self._show(self.ancestry[:, :hypotheses, : self.length + 1])
+        if not self._has_loops:
+            self._show(self.ancestry[:, :hypotheses, : self.length + 1])
 
     def _show(self, ancestors: Tensor) -> None:
         """ancestors: (batch, hypotheses, steps)."""
@@ -77,6 +80,11 @@ class SelfAttentionCache:
 
     def attend(self, layer: int, queries: Tensor, own: KeysValues) -> Tensor:
         """What the hypotheses of this step see, (batch, hypotheses, d); own: their keys and values, which are added."""
+        if self._has_loops:
+            return attention_loops.attend_past(queries, own, self.layers[layer], self.ancestry, self.length)
+        return self._attend_to_all(layer, queries, own)
+
+    def _attend_to_all(self, layer: int, queries: Tensor, own: KeysValues) -> Tensor:
         return attend(queries, self.write(layer, own), self.mask)
 
     def end_step(self) -> None:
@@ -129,7 +137,7 @@ class FixedCache(SelfAttentionCache):
 
     def attend(self, layer: int, queries: Tensor, own: KeysValues) -> Tensor:
         if not self._has_kernel:
-            return super().attend(layer, queries, own)
+            return self._attend_to_all(layer, queries, own)
         from termweave.model import attention_kernels
 
         return attention_kernels.attend_past(queries, own, self.layers[layer], self.ancestry, self.position)

@@ -15,7 +15,7 @@ from termweave.accelerators import has_kernels, may_use_kernels
 from termweave.config import ModelConfig
 from termweave.data.batches import ConstraintTensors
 from termweave.model.alignment import Alignment
-from termweave.model.attention import KeysValues, MultiHeadAttention, Visible
+from termweave.model.attention import KeysValues, MultiHeadAttention, Visible, for_steps
 from termweave.model.cache import FixedCache, SelfAttentionCache
 from termweave.model.coverage import Progress
 from termweave.model.layers import DecoderLayer, EncoderLayer, Stream, sinusoidal_positions
@@ -241,7 +241,7 @@ class Transformer(nn.Module):
 
     def decoder_memory(self, encoded: Encoded) -> DecoderMemory:
         pairs = zip(self.decoder, encoded.extra, strict=True)
-        layers = tuple(layer.memory(encoded.states, keys_values) for layer, keys_values in pairs)
+        layers = tuple(for_steps(layer.memory(encoded.states, keys_values)) for layer, keys_values in pairs)
         visible = Visible.of(encoded.mask, encoded.states.dtype)
         alignment = None if self.alignment is None else self.alignment.keys(encoded.states)
         return DecoderMemory(layers, visible, encoded.output, alignment)
