@@ -117,7 +117,7 @@ def test_segments_laid_out_but_empty_are_translated(xliff) -> None:  # type: ign
       </trans-unit>
       <trans-unit id="2"><source>Look <x id="1"/></source><target><x id="1"/></target></trans-unit>
       <trans-unit id="3"><source>Commented</source><target><!-- nothing yet --></target></trans-unit>"""
-    start, end = FIRST.split("<body>")[0] + "<body>", "</body></file></xliff>"
+    start, end = FIRST.split("<body>", maxsplit=1)[0] + "<body>", "</body></file></xliff>"
     recorder = Recorder()
     result = xliff(start + units + end, recorder)
     assert recorder.lines == ["One.", "Two.", "Commented"]

@@ -49,7 +49,7 @@ class Scale:
         )
 
 
-def smoke(experiment: Experiment, scale: Scale = Scale()) -> Experiment:  # noqa: B008
+def smoke(experiment: Experiment, scale: Scale = Scale()) -> Experiment:
     """The experiment with toy data and tiny models, under a name and in a folder of its own."""
     batches = experiment.speed.batches
     small = dataclasses.replace(
