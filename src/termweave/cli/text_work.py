@@ -83,7 +83,7 @@ class TextWork:
         """Sentences of documents: their paired marks are taken out, and put where they belong in the translation."""
         marked = [MarkedSentence.of(sentence) for sentence in sentences]
         texts = [sentence if own is None else own.text for sentence, own in zip(sentences, marked, strict=True)]
-        short = [shortened(text) for text in texts]
+        short = [shortened(text, self.terminology) for text in texts]
         pieces = iter(self.translations([piece for own in short for piece in own], None, keep_order=True))
         found = [list(islice(pieces, len(own))) for own in short]
         whole = [own if len(results) == 1 else None for own, results in zip(marked, found, strict=True)]

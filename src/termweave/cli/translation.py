@@ -267,7 +267,7 @@ def _translate_documents(
     options = work.document_options(table.column or "1", table.append, table.retranslate)
     if not names:
         work.place = lambda _, sentence: f"standard input, {shortened_quote(sentence)}"
-        text = translate_text(read_standard_input(), work, options.source_language)
+        text = translate_text(read_standard_input(), work, options.source_language, work.terminology)
         if output is None or output == STREAM:
             sys.stdout.write(text)
         else:
@@ -278,7 +278,9 @@ def _translate_documents(
         kind = table.format_name or work.format_of(name)
         kept = partial(_kept, name, output, options, resumable)
         with told_if_interrupted(kept), share_of(name.name) as tell:
-            report = translate_file(name, to, work, options, format=kind, progress=tell, key=work.key)
+            report = translate_file(
+                name, to, work, options, format=kind, progress=tell, key=work.key, terms=work.terminology
+            )
         if report.output is not None:
             typer.echo(f"{report.output}: {work.summary(report)}", err=True)
 

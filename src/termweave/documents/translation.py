@@ -17,7 +17,7 @@ from dataclasses import dataclass, field, replace
 
 from termweave.documents.placeholders import line_parts
 from termweave.documents.segments import Kind, Mark, Part, Segment, Text, has_words
-from termweave.documents.sentences import boundaries
+from termweave.documents.sentences import Terms, boundaries
 from termweave.documents.tokens import Request, cleaned, request
 from termweave.errors import DataError
 
@@ -62,10 +62,11 @@ class _Sentence:
 class SegmentTranslator:
     """Calls `translate` with about `batch` sentences at a time."""
 
-    def __init__(self, translate: Translate, language: str, batch: int = 256) -> None:
+    def __init__(self, translate: Translate, language: str, batch: int = 256, terms: Terms | None = None) -> None:
         self.translate = translate
         self.language = language
         self.batch = batch
+        self.terms = terms
         self.counts = Counts()
 
     def __call__(self, segments: Iterable[Segment], check: Check | None = None) -> Iterator[Segment]:
@@ -119,7 +120,7 @@ class SegmentTranslator:
             sentence.in_pieces = True
             sentence.result = []
             for piece in _between_marks(sentence.body):
-                if has_words(piece):
+                if self._is_wanted(piece):
                     inner = _stripped(piece)
                     inner.request = request(inner.body)
                     runs.append((sentence, inner))
@@ -156,15 +157,22 @@ class SegmentTranslator:
         return planned
 
     def _of_run(self, run: list[Part]) -> Iterator[_Sentence]:
-        if not has_words(run):
+        if not self._is_wanted(run):
             yield _Sentence([], run, [], result=run)
             return
-        for parts in _cut(run, self.language):
+        for parts in _cut(run, self.language, self.terms):
             sentence = _stripped(parts)
             sentence.result = sentence.body
-            if has_words(sentence.body):
+            if self._is_wanted(sentence.body):
                 sentence.request = request(sentence.body)
             yield sentence
+
+    def _is_wanted(self, parts: list[Part]) -> bool:
+        """Is there anything to translate? Without a letter only what is a term, such as "24/7"."""
+        if has_words(parts) or self.terms is None:
+            return has_words(parts)
+        text = "".join(part.shown for part in parts if isinstance(part, Text))
+        return bool(text.strip()) and self.terms.wants(text)
 
 
 def _assembled(segment: Segment, planned: list[_Sentence]) -> Segment:
@@ -178,10 +186,10 @@ def _visible(part: Part) -> str:
     return part.shown or _WORD if part.kind is Kind.WORD and not part.is_note else ""
 
 
-def _cut(run: list[Part], language: str) -> Iterator[list[Part]]:
+def _cut(run: list[Part], language: str, terms: Terms | None) -> Iterator[list[Part]]:
     """Cut a run where its sentences end. Closing marks stay with what they close, opening ones with what follows."""
     visible = "".join(map(_visible, run))
-    ends = deque(boundaries(_on_one_line(visible), language))
+    ends = deque(boundaries(_on_one_line(visible), language, terms))
     sentence: list[Part] = []
     position = 0
     for part in run:
@@ -293,8 +301,8 @@ def _identity(part: Part) -> int:
     return part.identity if isinstance(part, Mark) else 0
 
 
-def translate_text(text: str, translate: Translate, language: str = "en") -> str:
+def translate_text(text: str, translate: Translate, language: str = "en", terms: Terms | None = None) -> str:
     """A long text, sentence by sentence. Its line breaks and all other space between sentences stay."""
     segment = Segment(tuple(line_parts(text)))
-    [result] = SegmentTranslator(translate, language)([segment])
+    [result] = SegmentTranslator(translate, language, terms=terms)([segment])
     return "".join(part.shown if isinstance(part, Text) else part.source for part in result.parts)

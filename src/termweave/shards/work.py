@@ -171,14 +171,13 @@ class ChunkWorker:
     def _translate(self, sentences: Sequence[str], chunk: Chunk) -> list[_Part]:
         """Sentences that are too long for the model are translated in pieces."""
         translator = self._translator = self._translator or self._load()
-        asked = [(row, piece) for row, sentence in enumerate(sentences) for piece in shortened(sentence)]
+        terms = self._terminology
+        asked = [(row, piece) for row, sentence in enumerate(sentences) for piece in shortened(sentence, terms)]
         texts = [piece for _, piece in asked]
         direction = self._direction if len(translator.directions) > 1 else None
         line = line_places(chunk.source, chunk.first + 1)
         with named_places(lambda index: line(asked[index][0])):
-            results = translator.translate(
-                texts, direction=direction, terminology=self._terminology, **self.settings.search
-            )
+            results = translator.translate(texts, direction=direction, terminology=terms, **self.settings.search)
         if self.settings.receipts:
             results = with_probabilities(translator, texts, results, None, direction=direction)
         return [_Part(row, piece, result) for (row, piece), result in zip(asked, results, strict=True)]
