@@ -45,6 +45,7 @@ class TextWork:
         self._used: set[str] = set()  # sources of terms that occurred
         self._told: Counter[str] = Counter()  # the counts when the last file was summed up
         self._resumed = False
+        self._pending: list[tuple[str, list[tuple[str, Translation]]]] = []  # lines of a document, and their sentences
         self._receipts = receipts
         self._options = options
         self.place: Place = lambda index, sentence: f"sentence {index + 1}"
@@ -84,13 +85,38 @@ class TextWork:
         marked = [MarkedSentence.of(sentence) for sentence in sentences]
         texts = [sentence if own is None else own.text for sentence, own in zip(sentences, marked, strict=True)]
         short = [shortened(text, self.terminology) for text in texts]
-        pieces = iter(self.translations([piece for own in short for piece in own], None, keep_order=True))
+        pieces = iter(self._translations([piece for own in short for piece in own], None, keep_order=True))
         found = [list(islice(pieces, len(own))) for own in short]
         whole = [own if len(results) == 1 else None for own, results in zip(marked, found, strict=True)]
+        self._pending += [
+            (line, list(zip(own, results, strict=True)))
+            for line, own, results in zip(sentences, short, found, strict=True)
+        ]
         joined = [replace(results[0], text=" ".join(map(str, results))) for results in found]
         return with_marks(self.translator, whole, joined, self.direction)
 
+    def settled(self, again: list[str], left: list[str]) -> None:
+        """Receipts are written once it is known what stands in the document. again: lines that do not, for they were
+        translated in pieces; left: those that stand there as they were."""
+        unused, untranslated = Counter(again), Counter(left)
+        for line, translations in self._pending:
+            if unused[line]:
+                unused[line] -= 1
+                continue
+            for sentence, result in translations:
+                self._note(sentence, _not_applied(sentence, result) if untranslated[line] > 0 else result)
+            untranslated[line] -= 1
+        self._pending = []
+
     def translations(
+        self, sentences: Sequence[str], wanted: Sequence[Sequence[Constraint]] | None, progress: bool = False
+    ) -> list[Translation]:
+        results = self._translations(sentences, wanted, progress)
+        for sentence, result in zip(sentences, results, strict=True):
+            self._note(sentence, result)
+        return results
+
+    def _translations(
         self,
         sentences: Sequence[str],
         wanted: Sequence[Sequence[Constraint]] | None,
@@ -114,8 +140,6 @@ class TextWork:
                 results[index] = result
         if self._receipts is not None:
             results = with_probabilities(self.translator, sentences, results, wanted, direction=direction)
-        for sentence, result in zip(sentences, results, strict=True):
-            self._note(sentence, result)
         return results
 
     def _note(self, sentence: str, result: Translation) -> None:
@@ -169,6 +193,18 @@ class TextWork:
             yield "terms of the sentences from the run before are not counted here; that run told of them"
         used = {normalise(term.source) for term in self.wanted.terms} if self._resumed else self._used
         yield from term_remarks(self.wanted, self.counts, used)
+
+
+def _not_applied(sentence: str, result: Translation) -> Translation:
+    """The receipts of a sentence that stays as it was: what is kept is there, no other term is."""
+    receipts = [
+        replace(own, status="kept", target_span=own.source_span, found=own.source, probability=None)
+        if own.policy == "keep"
+        else replace(own, status="missed", target_span=None, found=None, probability=None)
+        for own in result.receipts
+        if own.policy != "forbid"
+    ]
+    return replace(result, text=sentence, receipts=tuple(receipts))
 
 
 def term_remarks(wanted: Wanted, statuses: Counter[str], used: set[str]) -> Iterator[str]:

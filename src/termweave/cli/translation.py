@@ -267,7 +267,7 @@ def _translate_documents(
     options = work.document_options(table.column or "1", table.append, table.retranslate)
     if not names:
         work.place = lambda _, sentence: f"standard input, {shortened_quote(sentence)}"
-        text = translate_text(read_standard_input(), work, options.source_language, work.terminology)
+        text = translate_text(read_standard_input(), work, options.source_language, work.terminology, work.settled)
         if output is None or output == STREAM:
             sys.stdout.write(text)
         else:
@@ -279,7 +279,15 @@ def _translate_documents(
         kept = partial(_kept, name, output, options, resumable)
         with told_if_interrupted(kept), share_of(name.name) as tell:
             report = translate_file(
-                name, to, work, options, format=kind, progress=tell, key=work.key, terms=work.terminology
+                name,
+                to,
+                work,
+                options,
+                format=kind,
+                progress=tell,
+                key=work.key,
+                terms=work.terminology,
+                settled=work.settled,
             )
         if report.output is not None:
             typer.echo(f"{report.output}: {work.summary(report)}", err=True)

@@ -16,7 +16,7 @@ from termweave.documents.po import Po
 from termweave.documents.segments import Segment
 from termweave.documents.sentences import Terms
 from termweave.documents.table import Table
-from termweave.documents.translation import Check, Progress, SegmentTranslator, Translate
+from termweave.documents.translation import Check, Progress, SegmentTranslator, Settled, Translate
 from termweave.documents.xliff import Xliff
 from termweave.documents.xml_text import XmlText
 from termweave.errors import ConfigError, DataError
@@ -73,6 +73,7 @@ def translate_file(
     progress: Progress | None = None,
     key: str = "",
     terms: Terms | None = None,
+    settled: Settled = lambda again, left: None,
 ) -> Report:
     """Translate a file; `translate` is given lists of sentences and gives back their translations.
 
@@ -80,7 +81,8 @@ def translate_file(
     suffix of `path`, unless `format` names it. `key` says what `translate` depends on, such as model and glossary: an
     interrupted run is only continued by one with the same key, input and options. Runs into a stream are not continued,
     nor are those from a pipe, which can be read only once. `terms` knows the terms of a glossary: no sentence ends
-    inside one, and they are translated even if they hold no letter.
+    inside one, and they are translated even if they hold no letter. `settled` is told after each batch which lines
+    were translated again, in pieces, and which stayed as they were.
     """
     source = Path(path)
     options = options or Options()
@@ -97,7 +99,7 @@ def translate_file(
     if output is None:
         output = output_beside(source, options)
     if not isinstance(output, Path | str):
-        translator = SegmentTranslator(translate, options.source_language, batch, terms)
+        translator = SegmentTranslator(translate, options.source_language, batch, terms, settled)
         for piece in _pieces(FORMATS[kind](source, options), translator, progress):
             output.write(piece)
         return _report(None, translator, 0)
@@ -108,12 +110,12 @@ def translate_file(
         raise ConfigError(f"{target} is a folder; name a file")
     document = FORMATS[kind](source, options)  # first of all: a file that cannot be read leaves nothing behind
     if piped:
-        translator = SegmentTranslator(translate, options.source_language, batch, terms)
+        translator = SegmentTranslator(translate, options.source_language, batch, terms, settled)
         _write(target, _pieces(document, translator, progress))
         return _report(target, translator, 0)
     settings = run_key(source, kind, options, batch, key)
     with journal(target, settings, translate) as remembered:  # around it all: it must not go before the output stands
-        translator = SegmentTranslator(remembered, options.source_language, batch, terms)
+        translator = SegmentTranslator(remembered, options.source_language, batch, terms, settled)
         _write(target, _pieces(document, translator, progress))
     return _report(target, translator, remembered.resumed)
 
