@@ -23,7 +23,8 @@ from termweave.documents import Options, Report
 from termweave.documents.files import format_of
 from termweave.documents.placeholders import in_order
 from termweave.errors import ConfigError
-from termweave.storage import atomic_path
+from termweave.model.checkpoint import ready_model
+from termweave.storage import atomic_path, folder_state
 from termweave.text.words import normalise
 
 STANDARD_ERROR = Path("-")
@@ -70,7 +71,7 @@ class TextWork:
             work = cls(translator, wanted, chosen, file, options)
             # Receipts of what an interrupted run had translated would be missing, so with them nothing is continued.
             settings = (
-                model,
+                folder_state(ready_model() if model is None else model),
                 chosen,
                 precision,
                 sorted(options.items()),
