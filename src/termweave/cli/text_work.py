@@ -191,7 +191,7 @@ class TextWork:
     def remarks(self) -> Iterator[str]:
         """What the user should know: nothing is passed over in silence."""
         if self._resumed:
-            yield "terms of the sentences from the run before are not counted here; that run told of them"
+            yield "terms of the sentences from the run before are not counted here; a run with --receipts tells of all"
         used = {normalise(term.source) for term in self.wanted.terms} if self._resumed else self._used
         yield from term_remarks(self.wanted, self.counts, used)
 
