@@ -98,6 +98,11 @@ def _is_gone(process: int) -> bool:
     return False
 
 
+def folder_state(folder: Path) -> list[tuple[str, int, int]]:
+    """Names, sizes and times of change of the files in a folder: what they tell apart need not be read."""
+    return [(path.name, path.stat().st_size, path.stat().st_mtime_ns) for path in sorted(folder.iterdir())]
+
+
 def write_text(path: Path, text: str) -> None:
     with atomic_path(path) as temporary:
         temporary.write_text(text, encoding="utf-8")

@@ -8,8 +8,8 @@ import sys
 
 import pytest
 
-from termweave import Constraint, GlossaryEntry
-from termweave.decoding.requests import parse_term, read_requests, read_terms
+from termweave import Constraint, Glossary, GlossaryEntry, Terminology
+from termweave.decoding.requests import MOST_CHARACTERS, parse_term, read_requests, read_terms, shortened
 from termweave.errors import ConfigError, DataError
 
 HOUSE = Constraint("Haus", "house")
@@ -97,3 +97,30 @@ def test_withholding_constraints_needs_a_constraint_set(tmp_path):
     (tmp_path / "text").write_text("das Haus\n")
     with pytest.raises(ConfigError, match="belongs to --set"):
         read_requests(tmp_path / "text", None, with_constraints=False)
+
+
+@pytest.mark.parametrize("before", range(880, 906))
+def test_no_piece_of_a_long_sentence_ends_inside_a_term(before):
+    terms = Terminology(Glossary.of([GlossaryEntry("alter Hof", ("yard",))], "de-en"), "de-en")
+    sentence = "wort " * (before // 5) + "x" * (before % 5) + " alter Hof {{ name }} " + "wort " * 300
+    pieces = shortened(sentence, terms)
+    assert " ".join(pieces).split() == sentence.split()
+    assert all(len(piece) <= MOST_CHARACTERS for piece in pieces)
+    assert sum("alter Hof" in piece for piece in pieces) == 1
+    assert sum("{{ name }}" in piece for piece in pieces) == 1
+
+
+@pytest.mark.parametrize("start", [MOST_CHARACTERS - 3, MOST_CHARACTERS - 1, MOST_CHARACTERS])
+def test_the_same_without_spaces(start):
+    terms = Terminology(Glossary.of([GlossaryEntry("老房子", ("old house",))], "zh-en"), "zh-en")
+    sentence = "我" * start + "老房子" + "我" * 1000
+    pieces = shortened(sentence, terms)
+    assert "".join(pieces) == sentence
+    assert all(len(piece) <= MOST_CHARACTERS for piece in pieces)
+    assert sum("老房子" in piece for piece in pieces) == 1
+
+
+def test_what_cannot_be_cut_between_words_is_cut_anywhere():
+    terms = Terminology(Glossary.of([GlossaryEntry("x" * 1000, ("y",))], "de-en"), "de-en")
+    assert [len(piece) for piece in shortened("x" * 1000, terms)] == [900, 100]
+    assert shortened(" " * 1000) == [""]

@@ -32,6 +32,15 @@ def test_each_policy_does_its_own():
     assert found.required[1].alternatives[:1] == ("building",)
 
 
+def test_places_are_all_that_must_not_be_cut():
+    terms = Terminology(
+        Glossary.of([HOUSE, MILLER, GlossaryEntry("Tor", ("goal",), policy="forbid")], "de-en"), "de-en"
+    )
+    assert terms.places("Müller im Haus am Tor, 5 km") == [(0, 6), (10, 14), (23, 27)]
+    assert terms.wants("im Haus")
+    assert not terms.wants("Müller am Tor, 5 km")  # what is kept needs no translation
+
+
 def test_every_occurrence_is_a_term_of_its_own():
     assert [constraint.target for constraint in plan("Haus an Haus", HOUSE).required] == ["house", "house"]
 

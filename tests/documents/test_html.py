@@ -54,6 +54,22 @@ def html(tmp_path: Path):  # type: ignore[no-untyped-def]
     return runner("html", tmp_path)
 
 
+@pytest.mark.parametrize(
+    "declaration",
+    [
+        '<meta charset="ISO-8859-1">',
+        "<META http-equiv=Content-Type content='text/html; charset=windows-1252'>",
+        '<?xml version="1.0" encoding="iso-8859-15"?>',
+    ],
+)
+def test_a_page_in_another_encoding_gets_references(html, declaration: str) -> None:  # type: ignore[no-untyped-def]
+    page = declaration + '<p title="tip">Gr&uuml;n</p><!-- nothing else -->'
+    result = html(page, lambda lines: ["süß" for _ in lines])
+    assert result == declaration + '<p title="s&#252;&#223;">s&#252;&#223;</p><!-- nothing else -->'
+    plain = page.replace(declaration, '<meta charset="UTF-8"><meta name=a content="charset=latin-1">')
+    assert '<p title="süß">süß</p>' in html(plain, lambda lines: ["süß" for _ in lines])
+
+
 def structure(text: str) -> list[tuple[str, dict[str, str]]]:
     changing = {"title", "alt", "placeholder", "aria-label"}
     return [

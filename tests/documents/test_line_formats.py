@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import tracemalloc
 from pathlib import Path
 
@@ -91,6 +92,17 @@ def test_a_column_by_name_and_appended(tsv) -> None:  # type: ignore[no-untyped-
 
 def test_a_translation_cannot_break_the_row(tsv) -> None:  # type: ignore[no-untyped-def]
     assert tsv('a\t"b c"\n', lambda lines: ['x\ty\n"z"' for _ in lines], column=2) == 'a\t"x y ""z"""\n'
+
+
+def test_a_translation_that_begins_with_a_quote_is_quoted(tsv) -> None:  # type: ignore[no-untyped-def]
+    """Others would take it for a quoted cell, and its quotes for the table's."""
+    quotes = str.maketrans("„“", '""')
+    text = "„Yes“, she „said“. Done\t„x“\nno „quotes“ first\tx\n"
+    result = tsv(text, lambda lines: [line.translate(quotes) for line in lines])
+    assert result == '"""Yes"", she ""said"". Done"\t„x“\nno "quotes" first\tx\n'
+    assert next(csv.reader(result.splitlines(), delimiter="\t"))[0] == '"Yes", she "said". Done'
+    kept = 'Say "it". „Yes“'  # no new text begins the cell
+    assert tsv(kept, lambda lines: [line.translate(quotes) for line in lines]) == 'Say "it". "Yes"'
 
 
 def test_what_is_wrong_with_a_table(tsv) -> None:  # type: ignore[no-untyped-def]

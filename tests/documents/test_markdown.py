@@ -168,6 +168,25 @@ def test_emphasis_that_could_not_be_read_again_is_not_written(md) -> None:  # ty
     assert structure(translated) == structure("say **yes** loud\n")
 
 
+def test_a_stroke_makes_no_table_of_a_heading(md) -> None:  # type: ignore[no-untyped-def]
+    """The head of a table has as many columns as the line below it: an escaped stroke would be one."""
+    for heading in ("Install | use", "Install \\| use | go", "Install | *use*", "# Install | use"):
+        result = md(f"{heading}\n---\n\nText | more.\n")
+        tokens = MarkdownIt("commonmark").enable("table").parse(result)
+        assert [token.type for token in tokens][:3] == ["heading_open", "inline", "heading_close"]
+        shown = "".join(child.content for child in tokens[1].children or [])
+        assert shown == re.sub(r"[\\*]|# ", "", heading).upper()
+        assert result.endswith("TEXT \\| MORE.\n")
+
+
+def test_a_comment_that_moves_to_the_front_makes_no_block(md) -> None:  # type: ignore[no-untyped-def]
+    result = md(
+        "One two <!-- note --> three\n",
+        lambda lines: ["<1/> THREE TWO" if "<1/>" in line else line.upper() for line in lines],
+    )
+    assert result == "ONE TWO <!-- note --> THREE\n"
+
+
 def test_front_matter_of_other_kinds(md) -> None:  # type: ignore[no-untyped-def]
     assert md('+++\ntitle = "a b"\n+++\ntext\n') == '+++\ntitle = "a b"\n+++\nTEXT\n'
     assert md("---\na: b\n...\ntext\n") == "---\na: b\n...\nTEXT\n"

@@ -10,6 +10,7 @@ import polib
 import pytest
 from fake_translators import Recorder, runner, same, shout_all
 
+from termweave.documents import Options, translate_file
 from termweave.errors import DataError
 
 DOCUMENT = r"""# A comment of the translators.
@@ -96,6 +97,27 @@ def test_plural_forms_of_other_languages(po, tmp_path: Path) -> None:  # type: i
     russian = read(po(DOCUMENT, target_language="ru"), tmp_path)[4]
     assert list(russian.msgstr_plural) == [0, 1, 2]
     assert russian.fuzzy
+
+
+def test_comments_are_not_wrapped_anew(po) -> None:  # type: ignore[no-untyped-def]
+    long = "a comment of one line,  with two spaces, " * 4
+    comments = f"# {long.strip()}\n#\n# short\n#. {long.strip()}\n"
+    obsolete = f'{comments.partition("#.")[0]}#~ msgid "a"\n#~ msgstr "b"\n'
+    result = po(f'msgid ""\nmsgstr "Language: en\\n"\n\n{comments}msgid "Open"\nmsgstr ""\n\n{obsolete}')
+    assert f'\n{comments}msgid "Open"\nmsgstr "OPEN"\n\n{obsolete}' in result
+
+
+def test_line_ends_stay(tmp_path: Path) -> None:
+    path = tmp_path / "document.po"
+    path.write_bytes(DOCUMENT.replace("\n", "\r\n").encode())
+    translate_file(path, tmp_path / "out.po", same, Options(target_language="de"))
+    result = (tmp_path / "out.po").read_bytes()
+    assert result.count(b"\r\n") == result.count(b"\n") == result.count(b"\r")
+
+
+def test_the_header_of_a_template_is_fuzzy_no_longer(po, tmp_path: Path) -> None:  # type: ignore[no-untyped-def]
+    template = '#, fuzzy\nmsgid ""\nmsgstr "Content-Type: text/plain; charset=CHARSET\\n"\n\nmsgid "a"\nmsgstr ""\n'
+    assert "fuzzy" not in po(template, target_language="de")
 
 
 def test_review_and_retranslate(po, tmp_path: Path) -> None:  # type: ignore[no-untyped-def]

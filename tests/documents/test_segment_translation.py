@@ -43,6 +43,36 @@ def test_figures_and_punctuation_are_not_sent() -> None:
     assert (text, recorder.lines) == ("12.50 – 13 !", [])
 
 
+class Phrases:
+    """Terms that are looked for as they are written."""
+
+    def __init__(self, *phrases: str) -> None:
+        self.phrases = phrases
+
+    def places(self, text: str) -> list[tuple[int, int]]:
+        return [(text.index(phrase), text.index(phrase) + len(phrase)) for phrase in self.phrases if phrase in text]
+
+    def wants(self, text: str) -> bool:
+        return bool(self.places(text))
+
+
+def test_no_sentence_ends_inside_a_term() -> None:
+    recorder, terms = Recorder(), Phrases("Quiz! The Game")
+    parts = (Text.plain("We play Quiz! "), BOLD, Text.plain("The Game"), BOLD_END, Text.plain(" now. Then we go."))
+    list(SegmentTranslator(recorder, "en", terms=terms)([Segment(parts)]))
+    assert recorder.lines == ["We play Quiz! <1>The Game</1> now.", "Then we go."]
+    assert (
+        translate_text("Quiz! The Game ends. So what? 你好！", shout, "en", terms)
+        == "QUIZ! THE GAME ENDS. SO WHAT? 你好！"
+    )
+
+
+def test_figures_that_are_a_term_are_sent() -> None:
+    recorder = Recorder(lambda lines: ["always" for _ in lines])
+    text = translate_text("24/7\n\n12.50\n", recorder, "en", Phrases("24/7"))
+    assert (text, recorder.lines) == ("always\n\n12.50\n", ["24/7"])
+
+
 def test_a_pair_around_the_whole_sentence_is_no_token() -> None:
     recorder = Recorder()
     text, _ = one(BOLD, Text.plain("All of it. "), Text.plain("Go on."), BOLD_END, translate=recorder)

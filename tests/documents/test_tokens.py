@@ -108,6 +108,14 @@ def test_what_is_a_placeholder(text: str, found: list[str]) -> None:
     assert "".join(part.source or "" for part in parts) == text
 
 
+def test_an_address_may_hold_a_value_that_comes_in_order() -> None:
+    asked = request(list(text_parts("see https://a.example/%s or %d", is_format=True)))
+    assert asked.parse("siehe https://a.example/%s oder %d") is not None
+    assert asked.parse("%d oder siehe https://a.example/%s") is None
+    named = request(list(text_parts("see https://a.example/%%20b or %d", is_format=True)))
+    assert named.parse("%d oder siehe https://a.example/%%20b") is not None
+
+
 def test_formats_know_more_placeholders() -> None:
     parts = list(text_parts("100 %% of % d", is_format=True))
     assert [part.shown for part in parts if isinstance(part, Mark)] == ["%%", "% d"]

@@ -9,6 +9,7 @@ from fake_translators import Recorder, backwards, lose_tokens, runner, same
 from lxml import etree
 from xliff_rules import inline_elements, name, violations
 
+from termweave.documents import Options, translate_file
 from termweave.errors import ConfigError, DataError
 
 FIRST = """\
@@ -106,6 +107,32 @@ def test_first_version(xliff) -> None:  # type: ignore[no-untyped-def]
     assert start in result
     assert result.startswith('<?xml version="1.0" encoding="UTF-8"?>\n<!-- kept --><xliff')
     assert violations(result.encode()) == []
+
+
+def test_segments_laid_out_but_empty_are_translated(xliff) -> None:  # type: ignore[no-untyped-def]
+    """Other programs write `<mrk/>` into targets that hold nothing yet. A target of codes alone is a translation."""
+    units = """
+      <trans-unit id="1"><source>One. Two.</source><seg-source><mrk mtype="seg" mid="1">One.</mrk> \
+<mrk mtype="seg" mid="2">Two.</mrk></seg-source><target><mrk mtype="seg" mid="1"/> <mrk mtype="seg" mid="2"/></target>
+      </trans-unit>
+      <trans-unit id="2"><source>Look <x id="1"/></source><target><x id="1"/></target></trans-unit>
+      <trans-unit id="3"><source>Commented</source><target><!-- nothing yet --></target></trans-unit>"""
+    start, end = FIRST.split("<body>", maxsplit=1)[0] + "<body>", "</body></file></xliff>"
+    recorder = Recorder()
+    result = xliff(start + units + end, recorder)
+    assert recorder.lines == ["One.", "Two.", "Commented"]
+    assert targets(result) == {"1": "ONE. TWO.", "2": "", "3": "COMMENTED"}
+    assert [mark.text for mark in etree.fromstring(result.encode()).iterfind(".//{*}target/{*}mrk")] == ["ONE.", "TWO."]
+
+
+def test_line_ends_and_cdata_stay(tmp_path: Path) -> None:
+    text = FIRST.replace("a note", "<![CDATA[a <b> note]]>").replace("\n", "\r\n")
+    path = tmp_path / "document.xlf"
+    path.write_bytes(text.encode())
+    translate_file(path, tmp_path / "out.xlf", same, Options(target_language="de"))
+    result = (tmp_path / "out.xlf").read_bytes()
+    assert b"<![CDATA[a <b> note]]>" in result
+    assert result.count(b"\r\n") == result.count(b"\n") == result.count(b"\r")
 
 
 def test_second_version(xliff) -> None:  # type: ignore[no-untyped-def]

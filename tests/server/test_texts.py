@@ -95,6 +95,16 @@ def test_addresses_are_found_once_and_after_all_terms():
     assert found(both, "Haus, 5 km, https://haus.example/Haus") == expected
 
 
+@pytest.mark.parametrize("longest", [12, 20, 1000])
+def test_no_cut_goes_through_a_term(longest: int):
+    both = FirstOf([planner(entry("Quiz! Das Spiel", "quiz")), planner(entry("altes Haus", "home"))])
+    text = "Wir spielen Quiz! Das Spiel geht. Dann kommt altes Haus."
+    parts = [own.text for own in segment(text, "lines", "de", longest, len, both).segments]
+    assert [sum(term in part for part in parts) for term in ("Quiz! Das Spiel", "altes Haus")] == [1, 1]
+    if longest == 1000:
+        assert parts == ["Wir spielen Quiz! Das Spiel geht.", "Dann kommt altes Haus."]
+
+
 def test_what_any_glossary_forbids_is_forbidden():
     never, here = entry("", "shack", policy="forbid"), entry("Haus", "hut", policy="forbid")
     both = FirstOf([planner(never), planner(here, entry("Haus", "house"))])

@@ -23,7 +23,8 @@ from termweave.documents import Options, Report
 from termweave.documents.files import format_of
 from termweave.documents.placeholders import in_order
 from termweave.errors import ConfigError
-from termweave.storage import atomic_path
+from termweave.model.checkpoint import ready_model
+from termweave.storage import atomic_path, folder_state
 from termweave.text.words import normalise
 
 STANDARD_ERROR = Path("-")
@@ -45,6 +46,7 @@ class TextWork:
         self._used: set[str] = set()  # sources of terms that occurred
         self._told: Counter[str] = Counter()  # the counts when the last file was summed up
         self._resumed = False
+        self._pending: list[tuple[str, list[tuple[str, Translation]]]] = []  # lines of a document, and their sentences
         self._receipts = receipts
         self._options = options
         self.place: Place = lambda index, sentence: f"sentence {index + 1}"
@@ -69,7 +71,7 @@ class TextWork:
             work = cls(translator, wanted, chosen, file, options)
             # Receipts of what an interrupted run had translated would be missing, so with them nothing is continued.
             settings = (
-                model,
+                folder_state(ready_model() if model is None else model),
                 chosen,
                 precision,
                 sorted(options.items()),
@@ -83,14 +85,39 @@ class TextWork:
         """Sentences of documents: their paired marks are taken out, and put where they belong in the translation."""
         marked = [MarkedSentence.of(sentence) for sentence in sentences]
         texts = [sentence if own is None else own.text for sentence, own in zip(sentences, marked, strict=True)]
-        short = [shortened(text) for text in texts]
-        pieces = iter(self.translations([piece for own in short for piece in own], None, keep_order=True))
+        short = [shortened(text, self.terminology) for text in texts]
+        pieces = iter(self._translations([piece for own in short for piece in own], None, keep_order=True))
         found = [list(islice(pieces, len(own))) for own in short]
         whole = [own if len(results) == 1 else None for own, results in zip(marked, found, strict=True)]
+        self._pending += [
+            (line, list(zip(own, results, strict=True)))
+            for line, own, results in zip(sentences, short, found, strict=True)
+        ]
         joined = [replace(results[0], text=" ".join(map(str, results))) for results in found]
         return with_marks(self.translator, whole, joined, self.direction)
 
+    def settled(self, again: list[str], left: list[str]) -> None:
+        """Receipts are written once it is known what stands in the document. again: lines that do not, for they were
+        translated in pieces; left: those that stand there as they were."""
+        unused, untranslated = Counter(again), Counter(left)
+        for line, translations in self._pending:
+            if unused[line]:
+                unused[line] -= 1
+                continue
+            for sentence, result in translations:
+                self._note(sentence, _not_applied(sentence, result) if untranslated[line] > 0 else result)
+            untranslated[line] -= 1
+        self._pending = []
+
     def translations(
+        self, sentences: Sequence[str], wanted: Sequence[Sequence[Constraint]] | None, progress: bool = False
+    ) -> list[Translation]:
+        results = self._translations(sentences, wanted, progress)
+        for sentence, result in zip(sentences, results, strict=True):
+            self._note(sentence, result)
+        return results
+
+    def _translations(
         self,
         sentences: Sequence[str],
         wanted: Sequence[Sequence[Constraint]] | None,
@@ -114,8 +141,6 @@ class TextWork:
                 results[index] = result
         if self._receipts is not None:
             results = with_probabilities(self.translator, sentences, results, wanted, direction=direction)
-        for sentence, result in zip(sentences, results, strict=True):
-            self._note(sentence, result)
         return results
 
     def _note(self, sentence: str, result: Translation) -> None:
@@ -166,9 +191,21 @@ class TextWork:
     def remarks(self) -> Iterator[str]:
         """What the user should know: nothing is passed over in silence."""
         if self._resumed:
-            yield "terms of the sentences from the run before are not counted here; that run told of them"
+            yield "terms of the sentences from the run before are not counted here; a run with --receipts tells of all"
         used = {normalise(term.source) for term in self.wanted.terms} if self._resumed else self._used
         yield from term_remarks(self.wanted, self.counts, used)
+
+
+def _not_applied(sentence: str, result: Translation) -> Translation:
+    """The receipts of a sentence that stays as it was: what is kept is there, no other term is."""
+    receipts = [
+        replace(own, status="kept", target_span=own.source_span, found=own.source, probability=None)
+        if own.policy == "keep"
+        else replace(own, status="missed", target_span=None, found=None, probability=None)
+        for own in result.receipts
+        if own.policy != "forbid"
+    ]
+    return replace(result, text=sentence, receipts=tuple(receipts))
 
 
 def term_remarks(wanted: Wanted, statuses: Counter[str], used: set[str]) -> Iterator[str]:

@@ -265,9 +265,11 @@ def _translate_documents(
     from termweave.storage import write_text
 
     options = work.document_options(table.column or "1", table.append, table.retranslate)
+    if output is None:
+        _require_own_outputs(names, options)
     if not names:
         work.place = lambda _, sentence: f"standard input, {shortened_quote(sentence)}"
-        text = translate_text(read_standard_input(), work, options.source_language)
+        text = translate_text(read_standard_input(), work, options.source_language, work.terminology, work.settled)
         if output is None or output == STREAM:
             sys.stdout.write(text)
         else:
@@ -278,9 +280,35 @@ def _translate_documents(
         kind = table.format_name or work.format_of(name)
         kept = partial(_kept, name, output, options, resumable)
         with told_if_interrupted(kept), share_of(name.name) as tell:
-            report = translate_file(name, to, work, options, format=kind, progress=tell, key=work.key)
+            report = translate_file(
+                name,
+                to,
+                work,
+                options,
+                format=kind,
+                progress=tell,
+                key=work.key,
+                terms=work.terminology,
+                settled=work.settled,
+            )
         if report.output is not None:
             typer.echo(f"{report.output}: {work.summary(report)}", err=True)
+
+
+def _require_own_outputs(names: list[Path], options: Options) -> None:
+    """Beside its input, no output may take the place of another, nor that of a file that is yet to be read."""
+    from termweave.documents.files import output_beside
+
+    read, written = {name.resolve(): name for name in names}, dict[Path, Path]()
+    for name in read.values():
+        output = output_beside(name, options)
+        other = read.get(output.resolve()) or written.get(output.resolve())
+        if other is not None:
+            raise ConfigError(
+                f"the translation of {name} would overwrite {output}, which belongs to {other}; "
+                "translate them one by one, with --output"
+            )
+        written[output.resolve()] = name
 
 
 def _kept(name: Path, output: Path | None, options: Options, resumable: bool) -> str:

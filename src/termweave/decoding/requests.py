@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import sys
-import textwrap
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,7 +17,7 @@ from termweave.data.readers import read_lines
 from termweave.decoding.terminology import Terminology
 from termweave.decoding.translator import Translation, Translator
 from termweave.errors import ConfigError, DataError
-from termweave.text.words import normalise
+from termweave.text.words import Span, normalise
 
 MOST_CHARACTERS = 900  # of a sentence: one subword each at the worst, which is what a model takes
 
@@ -48,11 +47,28 @@ def chosen_direction(direction: str | None, translator: Translator) -> str:
     return direction or translator.directions[0]
 
 
-def shortened(sentence: str) -> list[str]:
-    """A sentence that is too long for the model, in pieces of whole words."""
+def shortened(sentence: str, terms: Terminology | None = None) -> list[str]:
+    """A sentence that is too long for the model, in pieces of whole words; no cut goes through a term."""
     if len(sentence) <= MOST_CHARACTERS:
         return [sentence]
-    return textwrap.wrap(sentence, MOST_CHARACTERS, break_on_hyphens=False) or [sentence]
+    text = " ".join(sentence.split())
+    places = sorted(terms.places(text)) if terms is not None else []
+    pieces, start = [], 0
+    while len(text) - start > MOST_CHARACTERS:
+        end = _last_cut(text, start, places)
+        pieces.append(text[start:end].strip())
+        start = end
+    return [*pieces, text[start:].strip()]
+
+
+def _last_cut(text: str, start: int, places: Sequence[Span]) -> int:
+    """The last place to cut before a piece gets too long: behind a space, if there is one in its second half."""
+    longest = start + MOST_CHARACTERS
+    near = [place for place in places if start < place[1] and place[0] < longest]
+    inside = {position for first, last in near for position in range(first + 1, last)}
+    allowed = [position for position in range(longest, start, -1) if position not in inside]
+    spaces = (position for position in allowed if text[position - 1] == " " and position > start + MOST_CHARACTERS // 2)
+    return next(spaces, allowed[0] if allowed else longest)
 
 
 def read_requests(

@@ -185,6 +185,14 @@ class Terminology:
         terms = tuple(self._planned(match, sentence, phrases) for match in matches)
         return within_limits(TermPlan(terms, tuple(forbidden)))
 
+    def places(self, text: str) -> list[Span]:
+        """Where terms stand, and what else is kept: whoever cuts the text must not cut there."""
+        return [(own.start, own.end) for own in self._matcher.find(text) if own.entry.policy != "forbid"]
+
+    def wants(self, text: str) -> bool:
+        """Does the glossary have something to say about a text, were it without a letter?"""
+        return any(own.entry.policy in ("must", "prefer") for own in self._matcher.find(text))
+
     def _planned(self, match: TermMatch, sentence: str, forbidden: dict[str, tuple[str, ...]]) -> PlannedTerm:
         """The model is told a target that is allowed. A wish without one is a conflict; what must be is then refused,
         with the reason, when it is translated."""

@@ -67,6 +67,15 @@ def read_whole(path: Path) -> str:
     return text
 
 
+def line_end_of(text: str) -> str:
+    """How its lines end; a parser makes one kind of all."""
+    return "\r\n" if "\r\n" in text and text.count("\r\n") == text.count("\n") else "\n"
+
+
+def with_line_ends(text: str, line_end: str) -> str:
+    return text if line_end == "\n" else text.replace("\n", line_end)
+
+
 def decode_line(line: bytes, path: Path, number: int) -> str:
     """A line with its end as text."""
     if len(line) > LONGEST_LINE:

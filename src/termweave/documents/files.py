@@ -14,8 +14,9 @@ from termweave.documents.markdown import Markdown
 from termweave.documents.plain import PlainText
 from termweave.documents.po import Po
 from termweave.documents.segments import Segment
+from termweave.documents.sentences import Terms
 from termweave.documents.table import Table
-from termweave.documents.translation import Check, Progress, SegmentTranslator, Translate
+from termweave.documents.translation import Check, Progress, SegmentTranslator, Settled, Translate
 from termweave.documents.xliff import Xliff
 from termweave.documents.xml_text import XmlText
 from termweave.errors import ConfigError, DataError
@@ -71,13 +72,17 @@ def translate_file(
     batch: int = 256,
     progress: Progress | None = None,
     key: str = "",
+    terms: Terms | None = None,
+    settled: Settled = lambda again, left: None,
 ) -> Report:
     """Translate a file; `translate` is given lists of sentences and gives back their translations.
 
     `output` is a path, an open binary stream, or None for the place `output_beside` names. The format follows from the
     suffix of `path`, unless `format` names it. `key` says what `translate` depends on, such as model and glossary: an
     interrupted run is only continued by one with the same key, input and options. Runs into a stream are not continued,
-    nor are those from a pipe, which can be read only once.
+    nor are those from a pipe, which can be read only once. `terms` knows the terms of a glossary: no sentence ends
+    inside one, and they are translated even if they hold no letter. `settled` is told after each batch which lines
+    were translated again, in pieces, and which stayed as they were.
     """
     source = Path(path)
     options = options or Options()
@@ -94,7 +99,7 @@ def translate_file(
     if output is None:
         output = output_beside(source, options)
     if not isinstance(output, Path | str):
-        translator = SegmentTranslator(translate, options.source_language, batch)
+        translator = SegmentTranslator(translate, options.source_language, batch, terms, settled)
         for piece in _pieces(FORMATS[kind](source, options), translator, progress):
             output.write(piece)
         return _report(None, translator, 0)
@@ -105,12 +110,12 @@ def translate_file(
         raise ConfigError(f"{target} is a folder; name a file")
     document = FORMATS[kind](source, options)  # first of all: a file that cannot be read leaves nothing behind
     if piped:
-        translator = SegmentTranslator(translate, options.source_language, batch)
+        translator = SegmentTranslator(translate, options.source_language, batch, terms, settled)
         _write(target, _pieces(document, translator, progress))
         return _report(target, translator, 0)
     settings = run_key(source, kind, options, batch, key)
     with journal(target, settings, translate) as remembered:  # around it all: it must not go before the output stands
-        translator = SegmentTranslator(remembered, options.source_language, batch)
+        translator = SegmentTranslator(remembered, options.source_language, batch, terms, settled)
         _write(target, _pieces(document, translator, progress))
     return _report(target, translator, remembered.resumed)
 
@@ -123,16 +128,17 @@ def translate_markup(
     *,
     ignored: frozenset[str] = frozenset(),
     splitting: frozenset[str] = frozenset(),
+    terms: Terms | None = None,
 ) -> str:
     """A text with tags; they stay, and those inside a sentence move with its words.
 
     ignored: elements whose content stays as it is. splitting: tags of XML that no sentence goes across; of HTML they
-    are known.
+    are known. terms: as in `translate_file`.
     """
     document: Document = (
         HtmlText(text, Options(language, ignored_tags=ignored)) if kind == "html" else XmlText(text, ignored, splitting)
     )
-    return b"".join(_pieces(document, SegmentTranslator(translate, language), None)).decode()
+    return b"".join(_pieces(document, SegmentTranslator(translate, language, terms=terms), None)).decode()
 
 
 def format_of(path: Path, name: str | None = None) -> str:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cached_property
 from html import escape, unescape
 from html.entities import html5
 from pathlib import Path
@@ -51,6 +52,8 @@ _WITHOUT_SEMICOLON = "|".join(name for name in html5 if not name.endswith(";"))
 _ENTITY = re.compile(
     rf"(&(?:(?:#\d{{1,7}}|#[xX][0-9a-fA-F]{{1,6}}|[A-Za-z][A-Za-z0-9]{{1,31}});|(?:{_WITHOUT_SEMICOLON})(?![\w;=])))"
 )
+_CHARSET = re.compile(r"charset\s*=\s*[\"']?\s*([\w.:-]+)", re.IGNORECASE)
+_XML_ENCODING = re.compile(r"<\?xml\s[^>]*?\bencoding\s*=\s*[\"']([\w.:-]+)")
 
 
 class HtmlText:
@@ -64,7 +67,19 @@ class HtmlText:
     def translated(self, through: Through) -> Iterator[bytes]:
         tags = dict(self._tags(through))
         for segment in through(_segments(self._text, tags, self.options.ignored_tags)):
-            yield "".join(written(part) for part in segment.parts).encode()
+            yield "".join(self._written(part) for part in segment.parts).encode()
+
+    def _written(self, part: Part, quote: str = "") -> str:
+        """A part as this page has it: new text is ASCII where the page says that it is not UTF-8."""
+        text = written(part, quote)
+        is_new = isinstance(part, Text) and part.source is None
+        return text.encode("ascii", "xmlcharrefreplace").decode() if is_new and self._is_foreign else text
+
+    @cached_property
+    def _is_foreign(self) -> bool:
+        """Does the page declare another encoding? Its bytes are ASCII then, and its readers would misread UTF-8."""
+        declared = (name for piece in pieces(self._text) for name in _encodings(piece, self._text))
+        return next(declared, "utf-8").lower() not in ("utf-8", "utf8")
 
     def _tags(self, through: Through) -> Iterator[tuple[int, str]]:
         """Start tags with something to change, by their place. They come first, for they are marks of the text."""
@@ -75,7 +90,7 @@ class HtmlText:
         changes: dict[int, list[tuple[int, int, str]]] = {}
         ends: dict[int, int] = {}
         for (piece, start, end, quote), segment in zip(asked, results, strict=True):
-            value = "".join(written(part, quote.source or '"') for part in segment.parts[1:-1])
+            value = "".join(self._written(part, quote.source or '"') for part in segment.parts[1:-1])
             if not quote.source and value != self._text[start:end]:
                 value = f'"{value}"'
             changes.setdefault(piece.start, []).append((start, end, value))
@@ -117,6 +132,18 @@ class Html(HtmlText):
 
     def __init__(self, path: Path, options: Options) -> None:
         super().__init__(read_whole(path), options)
+
+
+def _encodings(piece: Piece, text: str) -> Iterator[str]:
+    """The encoding that a piece of a page declares, if it does."""
+    if piece.type is Type.START and piece.name == "meta":
+        if charset := piece.attribute("charset"):
+            yield charset.value.strip()
+        content = piece.attribute("content")
+        if piece.attribute("http-equiv") and content and (match := _CHARSET.search(content.value)):
+            yield match[1]
+    elif piece.type is Type.OTHER and (match := _XML_ENCODING.match(text, piece.start, piece.end)):
+        yield match[1]
 
 
 def _is_kept(piece: Piece, ignored: frozenset[str]) -> bool | None:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from termweave.documents.document import BYTE_ORDER_MARK, Options, Through, read_whole
@@ -25,6 +25,7 @@ _FRONT_MATTER = re.compile(
     rf"(---|\+\+\+)[ \t]*{_NEW_LINE}(?:.*?{_NEW_LINE})??(?:\1|\.\.\.)[ \t]*(?:{_NEW_LINE}|\Z)", re.DOTALL
 )
 _SPECIAL = re.compile(r"[\\`*\[\]|~]|(?<![^\W_])_|_(?![^\W_])|<(?=[A-Za-z/!?])|&(?=\#|\w+;)")
+_UNDERLINE = re.compile(rf"[^\r\n]*{_NEW_LINE}[ \t>]*[-:|][ \t:|-]*(?=[\r\n]|\Z)")
 _LINE_START = re.compile(r"[#>+=-]|:(?=\s)|\d{1,9}(?=[.)](?:\s|\Z))")
 
 
@@ -34,6 +35,7 @@ class _Block:
 
     content: str
     places: list[int]
+    is_underlined: bool = False
 
 
 class Markdown:
@@ -51,7 +53,8 @@ class Markdown:
         for block in self._blocks():
             start, end = block.places[0], block.places[-1]
             if start >= position:
-                yield _segment([fixed(self._text[position:start]), *self._parts(block)])
+                parts = [fixed(self._text[position:start]), *self._parts(block)]
+                yield _segment(parts, block.is_underlined)
                 position = end
         yield _segment([fixed(self._text[position:])])
 
@@ -75,6 +78,8 @@ class Markdown:
             block = _located(token.content, lines[first:last], column if in_table else None)
             if block is not None and index > 1 and tokens[index - 2].type == "list_item_open":
                 block = _without_box(block)
+            if block is not None and not in_table and _UNDERLINE.match(self._text, block.places[-1]):
+                block = replace(block, is_underlined=True)
             if block is not None:
                 column = block.places[-1] - lines[row][0]
                 yield block
@@ -117,19 +122,27 @@ class Markdown:
         marks, _ = self._outline(original)
         found, text = self._outline(translated)
         meant = "".join(part.shown for part in translated.parts)
-        return sorted(marks) == sorted(found) and "".join(text.split()) == "".join(meant.split())
+        if sorted(marks) != sorted(found) or "".join(text.split()) != "".join(meant.split()):
+            return False
+        return self._parser.is_paragraph(self._content(translated)) or not self._parser.is_paragraph(
+            self._content(original)
+        )
 
     def _outline(self, segment: Segment) -> tuple[list[str], str]:
-        content = "".join(self._as_parsed.get(piece, piece) for piece in _written(segment.parts[1:]))
-        return self._parser.outline(content, self._environment)
+        return self._parser.outline(self._content(segment), self._environment)
+
+    def _content(self, segment: Segment) -> str:
+        pieces = _written(segment.parts[1:], segment.is_underlined)
+        return "".join(self._as_parsed.get(piece, piece) for piece in pieces)
 
     def translated(self, through: Through) -> Iterator[bytes]:
         for segment in through(self.segments(), self._readable):
-            yield "".join(_written(segment.parts)).encode()
+            yield "".join(_written(segment.parts, segment.is_underlined)).encode()
 
 
-def _segment(parts: Sequence[Part]) -> Segment:
-    return Segment(tuple(parts), weight=sum(len((part.source or "").encode()) for part in parts))
+def _segment(parts: Sequence[Part], is_underlined: bool = False) -> Segment:
+    weight = sum(len((part.source or "").encode()) for part in parts)
+    return Segment(tuple(parts), weight, is_underlined)
 
 
 def _located(content: str, lines: list[tuple[int, str]], column: int | None) -> _Block | None:
@@ -173,8 +186,11 @@ def _with_strokes(row: str, start: int) -> list[int]:
     return [*places, start]
 
 
-def _written(parts: Sequence[Part]) -> Iterator[str]:
-    """The source of each part. New text is escaped, most of all where a line begins."""
+def _written(parts: Sequence[Part], is_underlined: bool) -> Iterator[str]:
+    """The source of each part. New text is escaped, most of all where a line begins.
+
+    is_underlined: there a stroke, escaped or not, may make a table of it and the line below.
+    """
     changed = any(isinstance(part, Text) and part.source is None for part in parts)
     line_start = True
     for part in parts:
@@ -184,6 +200,8 @@ def _written(parts: Sequence[Part]) -> Iterator[str]:
             source = part.source
         else:
             source = _escaped(part.shown, line_start)
+        if changed and is_underlined and isinstance(part, Text):
+            source = source.replace("\\|", "&#124;").replace("|", "&#124;")
         yield source
         is_break = isinstance(part, Mark) and part.kind is Kind.BREAK
         line_start = is_break or "\n" in source or "\r" in source or (line_start and not source.strip())

@@ -71,6 +71,10 @@ class InlineParser:
         """The blocks of a document. Those of type `inline` hold the text."""
         return self.markdown.parse(text, environment)
 
+    def is_paragraph(self, content: str) -> bool:
+        """Would the content be a paragraph, were it to stand alone? A comment at its beginning makes a block of it."""
+        return [token.type for token in self.blocks(content, {})] == ["paragraph_open", "inline", "paragraph_close"]
+
     def places(self, content: str, environment: dict[str, object]) -> list[Place]:
         """In order, without overlaps."""
         self._parsed(content, environment)

@@ -26,7 +26,7 @@ _FORMAT = re.compile(
     + _PLACEHOLDER.pattern,
     re.VERBOSE,
 )
-_IN_ORDER = re.compile(r"%[^(%\d]|%\d++[^$\d]|\{\}")
+_IN_ORDER = re.compile(r"(?<!%)%(?:[^(%\d]|\d++[^$\d])|\{\}")
 _LINE_BREAKS = re.compile(r"[\n\r\v\f\x1c-\x1e\x85\u2028\u2029]+")
 
 
@@ -53,8 +53,8 @@ def line_parts(text: str, is_format: bool = False) -> Iterator[Part]:
 
 
 def depends_on_order(placeholder: str) -> bool:
-    """`%s` takes whichever value comes next; `%1$s` and `{name}` say which."""
-    return _IN_ORDER.match(placeholder) is not None
+    """`%s` takes whichever value comes next, inside an address too; `%1$s` and `{name}` say which."""
+    return _IN_ORDER.search(placeholder) is not None
 
 
 def in_order(text: str) -> list[str]:

@@ -19,7 +19,7 @@ from typing import Any
 import polib
 
 from termweave import __version__
-from termweave.documents.document import Options, Through, read_whole
+from termweave.documents.document import Options, Through, line_end_of, read_whole, with_line_ends
 from termweave.documents.placeholders import line_parts
 from termweave.documents.segments import Segment
 from termweave.errors import DataError
@@ -54,7 +54,9 @@ class Po:
     def __init__(self, path: Path, options: Options) -> None:
         self.path = path
         self.options = options
-        self._file = _parsed(path)
+        text = read_whole(path)
+        self._file = _parsed(path, text)
+        self._line_end = line_end_of(text)
         self._forms = self._prepare_header()
         self._messages = list(self._find())
         self.total = len(self._messages)
@@ -107,7 +109,8 @@ class Po:
         if self._messages or header.get("PO-Revision-Date", "") in _UNSET:
             header["PO-Revision-Date"] = datetime.now(UTC).strftime("%Y-%m-%d %H:%M+0000")
             header["X-Generator"] = f"termweave {__version__}"
-        yield (str(self._file).rstrip("\n") + "\n").encode()
+            self._file.metadata_is_fuzzy = False  # it is in a template, until its fields are filled in
+        yield with_line_ends(_written(self._file).rstrip("\n") + "\n", self._line_end).encode()
 
     def _put(self, message: _Message, segment: Segment) -> None:
         text = "".join(part.shown or part.source or "" for part in segment.parts)
@@ -126,8 +129,7 @@ class Po:
             entry.flags.append("fuzzy")
 
 
-def _parsed(path: Path) -> Any:
-    text = read_whole(path)
+def _parsed(path: Path, text: str) -> Any:
     for number, line in enumerate(text.split("\n"), start=1):
         if line.startswith(("msg", '"')) and not _STRING_LINE.fullmatch(line.rstrip()):  # polib would guess
             raise DataError(f"{path}, line {number}: not a .po file: no whole string in double quotes")
@@ -146,6 +148,19 @@ def _parsed(path: Path) -> Any:
         if entry.msgid_plural and any(not isinstance(form, int) for form in entry.msgstr_plural):
             raise DataError(f"{path}, line {entry.linenum}: a plural form without a number")
     return file
+
+
+def _written(file: Any) -> str:
+    """The file as polib writes it, but for comments: those it would wrap anew."""
+    messages = [*(entry for entry in file if not entry.obsolete), *file.obsolete_entries()]
+    texts = []
+    for entry in messages:
+        comments = [f"# {line}" for line in entry.tcomment.split("\n") if entry.tcomment]
+        comments += [f"#. {line}" for line in entry.comment.split("\n") if entry.comment and not entry.obsolete]
+        entry.tcomment = entry.comment = ""
+        texts.append("".join(line.rstrip() + "\n" for line in comments) + entry.__unicode__(file.wrapwidth))
+    file.clear()  # what is left is the header
+    return "\n".join([str(file), *texts])
 
 
 def _from_file(path: Path) -> Any:

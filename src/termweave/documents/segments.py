@@ -67,6 +67,8 @@ class Segment:
     parts: tuple[Part, ...]
     weight: int = 0
     """How much of the document's `total` is done with it."""
+    is_underlined: bool = False
+    """Markdown: the line below looks like that of a table, which makes one of what looks like a table's head."""
 
     @property
     def text(self) -> str:

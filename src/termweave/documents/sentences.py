@@ -3,13 +3,28 @@
 from __future__ import annotations
 
 import re
+from bisect import bisect_left
+from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Protocol
 
 import sentencex
 
 _WINDOW = 5000  # characters; some texts take the library time by the square of their length, so it never sees more
 # The library miscounts characters of several bytes where it expects a plain space, and dies. It only sees plain ones.
 _ODD_SPACE = re.compile(r"[^\S\n ]")
+
+
+class Terms(Protocol):
+    """What a glossary says about a text that is yet to be cut into sentences."""
+
+    def places(self, text: str) -> Sequence[tuple[int, int]]:
+        """Where its terms stand, first character and one past the last. No sentence ends inside one."""
+        ...
+
+    def wants(self, text: str) -> bool:
+        """Is there a term to translate? Asked for text without a letter, which is otherwise left as it is."""
+        ...
 
 
 @dataclass(frozen=True)
@@ -45,12 +60,23 @@ def join_sentences(sentences: list[Sentence]) -> str:
     return "".join(map(str, sentences))
 
 
-def boundaries(text: str, language: str = "en") -> list[int]:
+def boundaries(text: str, language: str = "en", terms: Terms | None = None) -> list[int]:
     """Where sentences end, the space after them included; the last one ends where the text does.
 
-    Long text is looked at in windows, each from the end of a sentence on. No sentence is longer than a window: one that
-    would be is cut, at a space if it has one.
+    None ends inside a term, such as "Jeopardy! Das Spiel". Long text is looked at in windows, each from the end of a
+    sentence on. No sentence is longer than a window, but for its terms: one that would be is cut, at a space if it has
+    one.
     """
+    ends = _all_ends(text, language)
+    if terms is None or len(ends) < 2:
+        return ends
+    places = sorted(terms.places(text))  # they do not overlap
+    starts = [start for start, _ in places]
+    before = (bisect_left(starts, end) - 1 for end in ends)
+    return [end for end, index in zip(ends, before, strict=True) if index < 0 or places[index][1] <= end]
+
+
+def _all_ends(text: str, language: str) -> list[int]:
     plain, primary = _ODD_SPACE.sub(" ", text), _primary(language)
     ends: list[int] = []
     start = 0

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from termweave.documents.document import BYTE_ORDER_MARK, Options, Through, read_lines
@@ -14,7 +14,8 @@ from termweave.errors import ConfigError, DataError
 class Table:
     """In the chosen column text is replaced, or its translation is added at the end of the row.
 
-    A cell in double quotes keeps them; quotes inside it are doubled, also in the translation.
+    A cell in double quotes keeps them; quotes inside it are doubled, also in the translation. A translation that begins
+    with one gets them: it would be taken for a quoted cell.
     """
 
     def __init__(self, path: Path, options: Options) -> None:
@@ -74,11 +75,14 @@ class Table:
 
 
 _QUOTE = fixed('"')
+_EDGE = fixed("")  # of a cell that is not quoted
 
 
 def _cell(cell: str) -> Iterator[Part]:
     if len(cell) < 2 or not (cell.startswith('"') and cell.endswith('"')):
+        yield _EDGE
         yield from line_parts(cell)
+        yield _EDGE
         return
     yield _QUOTE
     for index, piece in enumerate(cell[1:-1].split('""')):
@@ -89,9 +93,25 @@ def _cell(cell: str) -> Iterator[Part]:
 
 
 def _written(segment: Segment) -> Iterator[str]:
-    quoted = any(part is _QUOTE for part in segment.parts)
-    for part in segment.parts:
+    parts = segment.parts
+    edges = [index for index, part in enumerate(parts) if part is _EDGE]
+    if edges and _needs_quotes(parts[edges[0] : edges[1]]):
+        parts = tuple(_quoted(part) for part in parts)
+    quoted = any(part is _QUOTE for part in parts)
+    for part in parts:
         if isinstance(part, Mark) or part.source is not None:
             yield part.source or ""
         else:
             yield part.shown.replace('"', '""') if quoted else part.shown
+
+
+def _quoted(part: Part) -> Part:
+    """A part of a row whose cell is to be quoted; text there is to be written anew, for it may hold quotes."""
+    if isinstance(part, Text):
+        return Text(part.shown)
+    return _QUOTE if part is _EDGE else part
+
+
+def _needs_quotes(cell: Sequence[Part]) -> bool:
+    is_new = any(isinstance(part, Text) and part.source is None for part in cell)
+    return is_new and "".join(part.shown or part.source or "" for part in cell).startswith('"')

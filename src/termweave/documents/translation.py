@@ -3,7 +3,8 @@
 1. Each segment is cut at its breaks and at the ends of its sentences.
 2. The sentences of a batch are translated together, each as one line with its marks as tokens (`tokens.py`).
 3. A sentence whose tokens did not survive is translated again piece by piece: the text between its marks, each run by
-   itself. The marks then stand where they stood. The same is done where the document cannot write a segment so.
+   itself. The marks then stand where they stood, but for those inside a term, which stand beside it. The same is done
+   where the document cannot write a segment so.
 4. A segment that still cannot be written stays as it was.
 
 A sentence whose translation equals it keeps its source to the letter, and so does all space around sentences.
@@ -11,14 +12,16 @@ A sentence whose translation equals it keeps its source to the letter, and so do
 
 from __future__ import annotations
 
+import re
 from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field, replace
 
 from termweave.documents.placeholders import line_parts
 from termweave.documents.segments import Kind, Mark, Part, Segment, Text, has_words
-from termweave.documents.sentences import boundaries
+from termweave.documents.sentences import Terms, boundaries
 from termweave.documents.tokens import Request, cleaned, request
+from termweave.documents.whole_terms import beside_terms
 from termweave.errors import DataError
 
 Translate = Callable[[list[str]], list[str]]
@@ -27,10 +30,15 @@ Translate = Callable[[list[str]], list[str]]
 Check = Callable[[Segment, Segment], bool]
 """Can the document write the second segment in the place of the first?"""
 
+Settled = Callable[[list[str], list[str]], None]
+"""Told after each batch which of the lines asked for were not used: those translated again, piece by piece, and those
+of segments that stayed as they were."""
+
 Progress = Callable[[int, int], None]
 """Told how much of the whole is done, and how much the whole is."""
 
 _WORD = "Xxxx"  # stands for a mark while sentences are looked for: a word, no abbreviation
+_FIRST_PUNCTUATION = re.compile(r"[.,;:!?…)\]]+\s+")
 _BATCH_CHARACTERS = 200_000  # a batch ends here at the latest, so that huge paragraphs do not pile up
 
 
@@ -53,6 +61,7 @@ class _Sentence:
     after: list[Part]
     request: Request | None = None
     result: list[Part] = field(default_factory=list)
+    lines: list[str] = field(default_factory=list)  # whose translations the result is made of
     in_pieces: bool = False
 
     def parts(self) -> list[Part]:
@@ -60,13 +69,27 @@ class _Sentence:
 
 
 class SegmentTranslator:
-    """Calls `translate` with about `batch` sentences at a time."""
+    """Calls `translate` with about `batch` sentences at a time.
 
-    def __init__(self, translate: Translate, language: str, batch: int = 256) -> None:
+    terms: of a glossary, which must not be cut. settled: told what became of the lines.
+    """
+
+    def __init__(
+        self,
+        translate: Translate,
+        language: str,
+        batch: int = 256,
+        terms: Terms | None = None,
+        settled: Settled = lambda again, left: None,
+    ) -> None:
         self.translate = translate
         self.language = language
         self.batch = batch
+        self.terms = terms
+        self.settled = settled
         self.counts = Counts()
+        self._again: list[str] = []
+        self._left: list[str] = []
 
     def __call__(self, segments: Iterable[Segment], check: Check | None = None) -> Iterator[Segment]:
         held: list[tuple[Segment, list[_Sentence]]] = []
@@ -86,6 +109,7 @@ class SegmentTranslator:
         lines = [sentence.request.line for sentence in waiting if sentence.request]
         failed = []
         for sentence, line, translation in zip(waiting, lines, self._translated(lines), strict=True):
+            sentence.lines = [line]
             parts = sentence.body if translation == line else (sentence.request or Request("", ())).parse(translation)
             if parts is None:
                 failed.append(sentence)
@@ -97,6 +121,8 @@ class SegmentTranslator:
             self._mend(held, results, check)
         self.counts.segments += len(held)
         self.counts.sentences += len(lines)
+        self.settled(self._again, self._left)
+        self._again, self._left = [], []
         yield from results
 
     def _mend(self, held: list[tuple[Segment, list[_Sentence]]], results: list[Segment], check: Check) -> None:
@@ -111,6 +137,7 @@ class SegmentTranslator:
             if not check(segment, results[index]):
                 results[index] = segment
                 self.counts.unchanged += 1
+                self._left += [line for sentence in planned for line in sentence.lines]
 
     def _in_pieces(self, sentences: list[_Sentence]) -> None:
         """Translate the text between the marks of each sentence by itself."""
@@ -118,10 +145,13 @@ class SegmentTranslator:
         for sentence in sentences:
             sentence.in_pieces = True
             sentence.result = []
-            for piece in _between_marks(sentence.body):
-                if has_words(piece):
-                    inner = _stripped(piece)
+            self._again += sentence.lines
+            sentence.lines = []
+            for piece in _between_marks(beside_terms(sentence.body, self.terms) if self.terms else sentence.body):
+                if self._is_wanted(piece):
+                    inner = _without_punctuation(_stripped(piece))
                     inner.request = request(inner.body)
+                    sentence.lines.append(inner.request.line)
                     runs.append((sentence, inner))
                 else:
                     runs.append((sentence, _Sentence([], piece, [], result=piece)))
@@ -156,15 +186,22 @@ class SegmentTranslator:
         return planned
 
     def _of_run(self, run: list[Part]) -> Iterator[_Sentence]:
-        if not has_words(run):
+        if not self._is_wanted(run):
             yield _Sentence([], run, [], result=run)
             return
-        for parts in _cut(run, self.language):
+        for parts in _cut(run, self.language, self.terms):
             sentence = _stripped(parts)
             sentence.result = sentence.body
-            if has_words(sentence.body):
+            if self._is_wanted(sentence.body):
                 sentence.request = request(sentence.body)
             yield sentence
+
+    def _is_wanted(self, parts: list[Part]) -> bool:
+        """Is there anything to translate? Without a letter only what is a term, such as "24/7"."""
+        if has_words(parts) or self.terms is None:
+            return has_words(parts)
+        text = "".join(part.shown for part in parts if isinstance(part, Text))
+        return bool(text.strip()) and self.terms.wants(text)
 
 
 def _assembled(segment: Segment, planned: list[_Sentence]) -> Segment:
@@ -178,10 +215,10 @@ def _visible(part: Part) -> str:
     return part.shown or _WORD if part.kind is Kind.WORD and not part.is_note else ""
 
 
-def _cut(run: list[Part], language: str) -> Iterator[list[Part]]:
+def _cut(run: list[Part], language: str, terms: Terms | None) -> Iterator[list[Part]]:
     """Cut a run where its sentences end. Closing marks stay with what they close, opening ones with what follows."""
     visible = "".join(map(_visible, run))
-    ends = deque(boundaries(_on_one_line(visible), language))
+    ends = deque(boundaries(_on_one_line(visible), language, terms))
     sentence: list[Part] = []
     position = 0
     for part in run:
@@ -285,6 +322,16 @@ def _strip_space(body: list[Part], before: list[Part], after: list[Part]) -> boo
     return moved
 
 
+def _without_punctuation(piece: _Sentence) -> _Sentence:
+    """A piece that begins where the text before it ends, ". Then": a translator would drop the full stop."""
+    first = piece.body[0] if piece.body else None
+    if isinstance(first, Text) and (match := _FIRST_PUNCTUATION.match(first.shown)):
+        rest = first.cut(match.end(), len(first.shown))
+        piece.before.append(first.cut(0, match.end()))
+        piece.body[:1] = [rest] if rest.shown else []
+    return piece
+
+
 def _is(part: Part, kind: Kind) -> bool:
     return isinstance(part, Mark) and part.kind is kind
 
@@ -293,8 +340,14 @@ def _identity(part: Part) -> int:
     return part.identity if isinstance(part, Mark) else 0
 
 
-def translate_text(text: str, translate: Translate, language: str = "en") -> str:
+def translate_text(
+    text: str,
+    translate: Translate,
+    language: str = "en",
+    terms: Terms | None = None,
+    settled: Settled = lambda again, left: None,
+) -> str:
     """A long text, sentence by sentence. Its line breaks and all other space between sentences stay."""
     segment = Segment(tuple(line_parts(text)))
-    [result] = SegmentTranslator(translate, language)([segment])
+    [result] = SegmentTranslator(translate, language, terms=terms, settled=settled)([segment])
     return "".join(part.shown if isinstance(part, Text) else part.source for part in result.parts)

@@ -92,7 +92,7 @@ class Xliff:
         target = _child(element, "target")
         if target is None or self.options.retranslate or target.get("state") in _TO_TRANSLATE:
             return True
-        return not len(target) and not (target.text or "").strip()
+        return _is_empty(target)
 
     def translated(self, through: Through) -> Iterator[bytes]:
         segments = (Segment(unit.inline.parts, weight=1) for unit in self._units)
@@ -127,6 +127,12 @@ class Xliff:
         unit.source.tail = _indentation(unit)
         unit.element.insert(unit.element.index(unit.source) + 1, target)
         return target
+
+
+def _is_empty(target: Any) -> bool:
+    """No text and no code: other programs lay out the segments of what is still to be translated, `<mrk/>`."""
+    codes = (child for child in target.iterdescendants() if local_name(child) not in ("", "mrk"))
+    return next(codes, None) is None and not "".join(target.itertext(etree.Element)).strip()
 
 
 def _indentation(unit: _Unit) -> str | None:

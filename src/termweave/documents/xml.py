@@ -8,6 +8,7 @@ from typing import Any
 
 from lxml import etree
 
+from termweave.documents.document import line_end_of, with_line_ends
 from termweave.errors import DataError
 
 _DECLARATION = re.compile(r"\ufeff?<\?xml\s[^>]*\?>\s*")
@@ -18,7 +19,9 @@ def parse_xml(text: str, path: Path) -> Any:
     if "<!DOCTYPE" in text and "<!ENTITY" in text:
         line = text.count("\n", 0, text.index("<!ENTITY")) + 1
         raise DataError(f"{path}, line {line}: the file defines XML entities, which are not read for safety")
-    parser = etree.XMLParser(resolve_entities=False, no_network=True, load_dtd=False, huge_tree=False, remove_pis=False)
+    parser = etree.XMLParser(
+        resolve_entities=False, no_network=True, load_dtd=False, huge_tree=False, remove_pis=False, strip_cdata=False
+    )
     try:
         tree = etree.ElementTree(etree.fromstring(text.encode(), parser))
     except etree.XMLSyntaxError as error:
@@ -35,11 +38,12 @@ def parse_xml(text: str, path: Path) -> Any:
 
 
 def write_xml(tree: Any, like: str) -> bytes:
-    """The tree as bytes, with the declaration and the last line feed of the text it was read from."""
+    """The tree as bytes, with the declaration, the line ends and the last of them of the text it was read from."""
     declaration = _DECLARATION.match(like)
-    data: bytes = etree.tostring(tree, encoding="UTF-8", xml_declaration=False)
-    before = declaration[0].encode() if declaration else b""
-    return before + data + (b"\n" if like.endswith("\n") and not data.endswith(b"\n") else b"")
+    text: str = etree.tostring(tree, encoding="unicode")
+    end = "\n" if like.endswith("\n") and not text.endswith("\n") else ""
+    before = declaration[0] if declaration else ""
+    return (before + with_line_ends(text + end, line_end_of(like))).encode()
 
 
 def local_name(element: Any) -> str:

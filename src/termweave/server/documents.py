@@ -166,7 +166,9 @@ class Documents:
             work.state, work.started = "translating", time.monotonic()
             with suppress(StoreError):  # the next telling does as well
                 self._store.tell(self._server, [work.step])
-            translate_file(work.source, work.output, work.lines, work.options, progress=progress)
+            translate_file(
+                work.source, work.output, work.lines, work.options, progress=progress, terms=work.lines.terms
+            )
             return work.output.read_bytes()
         except Problem as problem:
             return problem

@@ -45,7 +45,7 @@ class LineTranslator:
         is_patient: bool = False,
         spending: Callable[[int], AbstractContextManager[None]] = lambda _: nullcontext(),
     ) -> None:
-        self._backend, self._batcher, self._settings, self._terms, self._loop = backend, batcher, settings, terms, loop
+        self._backend, self._batcher, self._settings, self.terms, self._loop = backend, batcher, settings, terms, loop
         self._is_patient, self._spending = is_patient, spending
         self._stopped = threading.Event()
         self.characters = 0  # that were translated
@@ -69,7 +69,7 @@ class LineTranslator:
         marked = MarkedSentence.of(line)
         source = self._settings.direction.partition("-")[0]
         if marked is None:
-            segmented = segment(line, "none", source, self._backend.longest, self._backend.count_tokens)
+            segmented = segment(line, "none", source, self._backend.longest, self._backend.count_tokens, self.terms)
             return segmented, [self._sentence(own.text) for own in segmented.segments]
         sentence = self._sentence(marked.text, marked)
         if sentence.tokens > self._backend.longest:
@@ -78,7 +78,7 @@ class LineTranslator:
         return segment(line, "none", source, 1, lambda _: 0), [sentence]
 
     def _sentence(self, text: str, marked: MarkedSentence | None = None) -> Sentence:
-        plan = within_limits(self._terms.plan(text))
+        plan = within_limits(self.terms.plan(text))
         return Sentence(text, plan, 2 + self._backend.count_tokens(text), marked)
 
     def _joined(self, segmented: Segmented, translations: list[str]) -> str:

@@ -24,7 +24,9 @@ class Markup:
 
     def translate(self, text: str, lines: LineTranslator, direction: str) -> str:
         language = direction.partition("-")[0]
-        return translate_markup(text, self.kind, lines, language, ignored=self.ignored, splitting=self.splitting)
+        return translate_markup(
+            text, self.kind, lines, language, ignored=self.ignored, splitting=self.splitting, terms=lines.terms
+        )
 
 
 def markup_of(given: Fields) -> Markup | None:

@@ -6,9 +6,11 @@ from collections.abc import Sequence
 from typing import Protocol
 
 from termweave.decoding.terminology import PlannedTerm, TermPlan, is_protected
+from termweave.documents.sentences import Terms
+from termweave.text.words import Span
 
 
-class Planner(Protocol):
+class Planner(Terms, Protocol):
     """What finds the terms of a sentence: a `Terminology`, or several."""
 
     def plan(self, sentence: str) -> TermPlan: ...
@@ -31,6 +33,12 @@ class FirstOf:
         found.sort(key=lambda term: (term.match.start, term.match.end))
         forbidden = dict.fromkeys(text for plan in plans for text in plan.forbidden)
         return TermPlan(tuple(found), tuple(forbidden))
+
+    def places(self, text: str) -> list[Span]:
+        return [(term.match.start, term.match.end) for term in self.plan(text).terms if not term.is_forbidden]
+
+    def wants(self, text: str) -> bool:
+        return any(planner.wants(text) for planner in self._planners)
 
 
 def _has_room(term: PlannedTerm, taken: Sequence[PlannedTerm]) -> bool:

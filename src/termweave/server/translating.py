@@ -67,12 +67,13 @@ class TextTranslator:
         prepared, count = [], 0
         language = wanted.settings.direction.partition("-")[0]
         for text in wanted.texts:
-            segmented = segment(text, wanted.splitting, language, self._backend.longest, self._backend.count_tokens)
+            longest, count_tokens = self._backend.longest, self._backend.count_tokens
+            segmented = segment(text, wanted.splitting, language, longest, count_tokens, wanted.terms)
             count += len(segmented.segments)
             if count > self._most:
                 raise Problem(413, "The texts have too many sentences", f"at most {self._most:,} fit into one request")
             sentences = [
-                Sentence(own.text, within_limits(wanted.terms.plan(own.text)), 2 + self._backend.count_tokens(own.text))
+                Sentence(own.text, within_limits(wanted.terms.plan(own.text)), 2 + count_tokens(own.text))
                 for own in segmented.segments
             ]
             prepared.append(_Prepared(segmented, tuple(sentences)))

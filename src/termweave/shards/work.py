@@ -18,12 +18,12 @@ from termweave.decoding.translator import Translation, Translator
 from termweave.errors import TermweaveError
 from termweave.shards.formats import Piece, ShardFormat, shard_format
 from termweave.shards.inputs import Shard
-from termweave.storage import atomic_path, write_json
+from termweave.storage import atomic_path, folder_state, write_json
 from termweave.text.words import normalise
 
 ATTEMPTS = 2  # at a chunk
 ATTEMPTED = "attempts"  # a file that says how many there were in this run, for engines that cannot keep it in mind
-_FORMAT = 1  # of what is written into `.shards`
+_FORMAT = 2  # of what is written into `.shards`
 
 
 @dataclass(frozen=True)
@@ -42,7 +42,7 @@ class Settings:
 
     def key(self) -> str:
         """Two runs with the same key write the same; the device is not part of it, so that another one can go on."""
-        files = [(path.name, path.stat().st_size, path.stat().st_mtime_ns) for path in sorted(self.model.iterdir())]
+        files = folder_state(self.model)
         glossaries = [hashlib.sha256(path.read_bytes()).hexdigest() for path in self.wanted.glossaries]
         settings = replace(self, device="", search=dict(sorted(self.search.items())))
         return hashlib.sha256(repr((_FORMAT, settings, files, glossaries)).encode()).hexdigest()
@@ -171,14 +171,13 @@ class ChunkWorker:
     def _translate(self, sentences: Sequence[str], chunk: Chunk) -> list[_Part]:
         """Sentences that are too long for the model are translated in pieces."""
         translator = self._translator = self._translator or self._load()
-        asked = [(row, piece) for row, sentence in enumerate(sentences) for piece in shortened(sentence)]
+        terms = self._terminology
+        asked = [(row, piece) for row, sentence in enumerate(sentences) for piece in shortened(sentence, terms)]
         texts = [piece for _, piece in asked]
         direction = self._direction if len(translator.directions) > 1 else None
         line = line_places(chunk.source, chunk.first + 1)
         with named_places(lambda index: line(asked[index][0])):
-            results = translator.translate(
-                texts, direction=direction, terminology=self._terminology, **self.settings.search
-            )
+            results = translator.translate(texts, direction=direction, terminology=terms, **self.settings.search)
         if self.settings.receipts:
             results = with_probabilities(translator, texts, results, None, direction=direction)
         return [_Part(row, piece, result) for (row, piece), result in zip(asked, results, strict=True)]
