@@ -16,6 +16,7 @@ from termweave.experiments.steps import make_steps
 
 ROOT = Path(__file__).parents[2]
 FILES = sorted((ROOT / "experiments").glob("*.toml"))
+JOINT = {"compare", "overlap", "cases"}
 
 
 def tree(**changes: Any) -> dict[str, Any]:
@@ -38,6 +39,16 @@ def test_the_experiments_of_the_project(path: Path, monkeypatch: pytest.MonkeyPa
     assert len(trained) == len(experiment.models)
     shared = {str(settings["training"]) for settings in trained.values()}
     assert len(shared) == 1, "all systems are trained alike"
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: path.name)
+def test_what_compares_systems_needs_only_their_translations(path: Path, monkeypatch: pytest.MonkeyPatch):
+    """Models of several visits to a GPU need not be kept, nor be in one place."""
+    monkeypatch.chdir(ROOT)
+    joint = [step for step in make_steps(load_experiment(path)) if step.name.split(".")[0] in JOINT]
+    assert {step.name.split(".")[0] for step in joint} == JOINT
+    read = {need.split(".")[0] for step in joint for need in step.needs}
+    assert read == {"decode", "set", "prepare"}
 
 
 def test_a_small_experiment_has_these_steps(monkeypatch: pytest.MonkeyPatch):

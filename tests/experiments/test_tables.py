@@ -147,7 +147,7 @@ def test_figures_are_drawn_where_matplotlib_is(tmp_path: Path):
     for other in ("plain", "plain+vdba", "ours+vdba"):
         del found[f"calibrate__{other}__news"]
     weights = {"system": "ours", "output": ["a", "b"], "constraints": ["c"], "weights": [[0.1], [0.2]]}
-    found |= {"speed__ours": {"batches": [{"batch": 1, "sentences_per_second": 3.0}]}, "cases": {"attention": weights}}
+    found |= {"speed__ours": {"batches": [{"batch": 1, "sentences_per_second": 3.0}]}, "attention": weights}
     drawn = draw_figures(results(tmp_path, **found))
     assert [file for _, file, _ in drawn] == [
         "figures/bleu-csr.news.svg",

@@ -106,7 +106,7 @@ def _speed(results: Results, canvas: Figure, _: str) -> bool:
 
 
 def _attention(results: Results, canvas: Figure, _: str) -> bool:
-    heat = (results.get("cases") or {}).get("attention")
+    heat = results.get("attention")
     if not heat or not heat["constraints"]:
         return False
     axes = canvas.add_subplot()
