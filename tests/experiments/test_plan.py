@@ -41,6 +41,18 @@ def test_the_experiments_of_the_project(path: Path, monkeypatch: pytest.MonkeyPa
     assert len(shared) == 1, "all systems are trained alike"
 
 
+def test_a_model_is_the_same_in_every_experiment(monkeypatch: pytest.MonkeyPatch):
+    """So that the directions can be compared; texts and numbers of steps are the configurations' own."""
+    monkeypatch.chdir(ROOT)
+    found: dict[str, set[str]] = {}
+    for path in FILES:
+        for step in make_steps(load_experiment(path)):
+            if step.name.startswith("train."):
+                seen = {key: step.settings.get(key) for key in ("model", "sampling")}
+                found.setdefault(step.name, set()).add(str(seen))
+    assert [name for name, settings in found.items() if len(settings) > 1] == []
+
+
 @pytest.mark.parametrize("path", FILES, ids=lambda path: path.name)
 def test_what_compares_systems_needs_only_their_translations(path: Path, monkeypatch: pytest.MonkeyPatch):
     """Models of several visits to a GPU need not be kept, nor be in one place."""
