@@ -16,9 +16,13 @@ ATTENTION = "cases/attention.svg"
 _SIZE = (6.4, 4.2)
 
 
+def can_draw() -> bool:
+    return importlib.util.find_spec("matplotlib") is not None
+
+
 def draw_figures(results: Results) -> list[Drawn]:
     """Every figure there are records for. Without matplotlib: none."""
-    if importlib.util.find_spec("matplotlib") is None:
+    if not can_draw():
         return []
     drawn: list[Drawn] = []
     for test_set in test_sets(results, "hard"):
