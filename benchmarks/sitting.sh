@@ -112,8 +112,10 @@ whole_run() {
     step prepare prepare &
     while [ -e hold ]; do sleep 1; done
     # Said aloud if it fails: a model that was brought along would be trained again.
-    ! ls carry/work-*/* >/dev/null 2>&1 || logged restore bash -c 'set -o pipefail; cat carry/work-*/* | tar xi'
-    look
+    if ls carry/work-*/* >/dev/null 2>&1; then
+        logged restore bash -c 'set -o pipefail; cat carry/work-*/* | tar xi'
+        look
+    fi
     step "train.$first" "train.$first"
     [ ! -d "$(echo "$FOLDER"/work/train.$first.*/stage1/final)" ] || pack $first &
     wait
