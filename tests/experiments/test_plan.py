@@ -12,6 +12,7 @@ from termweave.config import from_tree
 from termweave.errors import ConfigError
 from termweave.experiments import paper
 from termweave.experiments.plan import Experiment, load_experiment
+from termweave.experiments.smoke import Scale, smoke
 from termweave.experiments.steps import make_steps
 
 ROOT = Path(__file__).parents[2]
@@ -39,6 +40,16 @@ def test_the_experiments_of_the_project(path: Path, monkeypatch: pytest.MonkeyPa
     assert len(trained) == len(experiment.models)
     shared = {str(settings["training"]) for settings in trained.values()}
     assert len(shared) == 1, "all systems are trained alike"
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: path.name)
+def test_on_the_smallest_scale_they_go_the_same_way(path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    """The toy's German stands for the other language; who translates into it does so there as well."""
+    monkeypatch.chdir(tmp_path)
+    small = smoke(load_experiment(path), Scale(pairs=400))
+    assert small.base_config().data.directions == (("en-de" if path.name.startswith("en-") else "de-en"),)
+    assert small.base_config(small.models[-1].settings).data.directions == small.base_config().data.directions
+    assert {test_set.languages for test_set in small.test_sets} == {"de-en"}
 
 
 def test_a_model_is_the_same_in_every_experiment(monkeypatch: pytest.MonkeyPatch):
