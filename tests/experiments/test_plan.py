@@ -50,6 +50,7 @@ def test_on_the_smallest_scale_they_go_the_same_way(path: Path, tmp_path: Path, 
     assert small.base_config().data.directions == (("en-de" if path.name.startswith("en-") else "de-en"),)
     assert small.base_config(small.models[-1].settings).data.directions == small.base_config().data.directions
     assert {test_set.languages for test_set in small.test_sets} == {"de-en"}
+    assert {corpus.languages for corpus in small.base_config().corpora} == {"de-en"}  # not what is translated first
 
 
 def test_a_model_is_the_same_in_every_experiment(monkeypatch: pytest.MonkeyPatch):
