@@ -174,13 +174,13 @@ def _switch_sentence(
 ) -> int:
     """Write the new target to the front of `ids`, move the target spans of `phrases`; returns the new length."""
     starts, order = np.empty(len(phrases), dtype=np.int64), np.empty(len(phrases), dtype=np.int64)
-    for index in range(len(phrases)):  # from left to right; numba's own sorting must not be cached
-        starts[index] = phrases[index].target_start
-        place = index
-        while place > 0 and starts[order[place - 1]] > starts[index]:
+    for number in range(len(phrases)):  # from left to right; numba's own sorting must not be cached
+        starts[number] = phrases[number].target_start
+        place = number
+        while place > 0 and starts[order[place - 1]] > starts[number]:
             order[place] = order[place - 1]
             place -= 1
-        order[place] = index
+        order[place] = number
     length, done = 0, 0  # tokens written, tokens of the old target dealt with
     for index in order:
         first = starts[index]
