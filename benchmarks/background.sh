@@ -21,9 +21,11 @@ far_enough() { # process, its log, step: wait until one trainer is there, so tha
 start() {
     mkdir -p "$PLACE"
     rm -f "$PLACE"/{over,trained,progress.txt,seen.txt,told.txt} "$PLACE"/log.*.txt # of an earlier start
-    for part in src benchmarks configs experiments results pyproject.toml; do
+    for part in src benchmarks configs experiments pyproject.toml; do
         [ ! -e $part ] || cp -r $part "$PLACE/"
     done
+    # What an earlier start has found is newer than what was brought along.
+    [ ! -e results ] || cp -rn results "$PLACE/"
     # What torch compiles takes minutes; with what an earlier run left (`tar czf compiled.tgz -C runs compiled`), seconds.
     [ -e runs/compiled ] || [ ! -e carry/compiled.tgz ] || tar xzf carry/compiled.tgz -C runs
     ln -sfn "$PWD/carry" "$PLACE/carry"
@@ -47,7 +49,10 @@ watch() { # seconds
 main() {
     case ${1:-} in
     start) start ;;
-    go) whole_run && tell over && touch over ;;
+    go)
+        whole_run
+        tell over && touch over # also where its last step failed: nobody should wait for more
+        ;;
     watch) watch "${2:-60}" ;;
     *) sed -n '2,/^set -u/{/^set -u/d;s/^# \{0,1\}//p}' "$0" ;;
     esac

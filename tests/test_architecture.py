@@ -67,3 +67,17 @@ def test_files_and_functions_stay_readable(path: Path):
     for node in ast.walk(ast.parse(text)):
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
             assert (node.end_lineno or 0) - node.lineno < 70, f"{node.name} is too long: give its steps names"
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: path.relative_to(SOURCE).as_posix())
+def test_compiled_functions_do_not_sort_with_numba(path: Path):
+    """In its cache, `sort` of one function and `argsort` of another may have one name, and the first one loaded wins.
+
+    They are numbered as each process compiles them, so that functions compiled by different processes can clash: what
+    `argsort` returns is then no order at all, and nothing says so.
+    """
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.FunctionDef) and any("njit" in ast.unparse(each) for each in node.decorator_list):
+            called = [ast.unparse(each.func) for each in ast.walk(node) if isinstance(each, ast.Call)]
+            wrong = [name for name in called if name.split(".")[-1] in ("sort", "argsort", "sorted")]
+            assert not wrong, f"{node.name} calls {wrong[0]}: sort in a loop of its own"

@@ -3,6 +3,7 @@
 TermweaveError
 ├── ConfigError        a configuration file or an option is wrong
 ├── DataError          input text, links or a prepared corpus cannot be used
+│   └── BusyError      another command is at work in the same folder
 ├── ConstraintError    a constraint cannot be used
 ├── CheckpointError    a model folder is missing, damaged or of another kind
 ├── TrainingError      training cannot start or go on
@@ -24,6 +25,10 @@ class ConfigError(TermweaveError):
 
 class DataError(TermweaveError):
     """Input text, links or a prepared corpus cannot be used."""
+
+
+class BusyError(DataError):
+    """Another command is at work in the same folder."""
 
 
 class ConstraintError(TermweaveError):

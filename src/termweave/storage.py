@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from termweave.errors import DataError
+from termweave.errors import BusyError, DataError
 
 Array = npt.NDArray[Any]
 
@@ -134,7 +134,7 @@ def locked(folder: Path, command: str) -> Iterator[None]:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:
-            raise DataError(f"{folder}: another `{command}` is at work there; wait until it ends") from None
+            raise BusyError(f"{folder}: another `{command}` is at work there; wait until it ends") from None
         yield
 
 

@@ -12,8 +12,8 @@ from typer.testing import CliRunner, Result
 
 from termweave import storage
 from termweave.cli import app
+from termweave.experiments import figures, system_steps
 from termweave.experiments import smoke as smoke_module
-from termweave.experiments import system_steps
 from termweave.experiments.context import Context
 from termweave.experiments.plan import load_experiment
 from termweave.experiments.render import _SECTIONS, render
@@ -22,7 +22,7 @@ from termweave.experiments.smoke import Scale, smoke
 
 EXPERIMENT = Path(__file__).parents[2] / "experiments" / "de-en.toml"
 TINY = Scale(
-    pairs=400, test_sentences=10, dimension=16, stage1_steps=20, stage2_steps=20, alignment_steps=20, samples=50
+    pairs=400, test_sentences=10, dimension=16, stage1_steps=25, stage2_steps=20, alignment_steps=20, samples=50
 )
 
 
@@ -142,7 +142,7 @@ def test_training_goes_on_after_a_clean_stop(tmp_path: Path, monkeypatch: pytest
     states = dict(experiment_status(small))
     assert (states["encode"], states["prepare"], states["train.stage1"]) == ("done", "to do", "begun")
     assert run_experiment(small, only=["train.stage1"], device="cpu").finished == ("train.stage1",)
-    assert json.loads(Path("results/de-en-smoke/records/train.stage1.json").read_text())["result"]["steps"] == 20
+    assert json.loads(Path("results/de-en-smoke/records/train.stage1.json").read_text())["result"]["steps"] == 25
 
 
 def test_a_failed_step_leaves_no_record(inside: Path, monkeypatch: pytest.MonkeyPatch):
@@ -166,3 +166,11 @@ def test_a_page_needs_the_records_alone(inside: Path, tmp_path: Path):
     page = render(copy).read_text(encoding="utf-8")
     assert page == render(inside).read_text(encoding="utf-8")
     assert (copy / "cases" / "CASES.md").exists()
+
+
+@pytest.mark.parametrize("installed", [False, True])
+def test_who_cannot_draw_is_told(inside: Path, monkeypatch: pytest.MonkeyPatch, installed: bool):
+    monkeypatch.setattr(figures, "can_draw", lambda: installed)
+    monkeypatch.setattr(figures, "_draw", lambda *_: False)
+    output = termweave("experiment", "render", inside).output
+    assert ("pip install 'termweave[figures]'" in output) == (not installed)

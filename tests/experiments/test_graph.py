@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from termweave.errors import ConfigError, DataError
-from termweave.experiments.graph import Graph, Step, hash_files
+from termweave.experiments.graph import FORMATS, Graph, Step, hash_files
 
 HASHES = {"text.de": "aa", "test.de": "bb"}
 
@@ -38,6 +38,20 @@ def test_keys_change_with_what_a_step_rests_on_and_with_nothing_else():
     assert changed(graph(test="cc")) == {"set", "decode", "score"}
     assert changed(graph(text="cc")) == {"prepare", "train", "decode", "score"}
     assert changed(graph(sets="elsewhere/test.de")) == set()
+
+
+def test_a_kind_of_step_that_makes_something_else_now_is_done_again(monkeypatch: pytest.MonkeyPatch):
+    before = graph()
+    for number in (1, 2):
+        monkeypatch.setitem(FORMATS, "decode", number)
+        now = graph()
+        assert {name for name in now.keys if now.keys[name] != before.keys[name]} == {"decode", "score"}
+        before = now
+
+
+def test_keys_of_records_that_exist_stay():
+    """A key written down once: if it changes, everything that anyone has measured is done again."""
+    assert graph().keys["prepare"] == "7b740dc8b1542688"
 
 
 @pytest.mark.parametrize(

@@ -12,10 +12,12 @@ from termweave.config import from_tree
 from termweave.errors import ConfigError
 from termweave.experiments import paper
 from termweave.experiments.plan import Experiment, load_experiment
+from termweave.experiments.smoke import Scale, smoke
 from termweave.experiments.steps import make_steps
 
 ROOT = Path(__file__).parents[2]
 FILES = sorted((ROOT / "experiments").glob("*.toml"))
+JOINT = {"compare", "overlap", "cases"}
 
 
 def tree(**changes: Any) -> dict[str, Any]:
@@ -38,6 +40,39 @@ def test_the_experiments_of_the_project(path: Path, monkeypatch: pytest.MonkeyPa
     assert len(trained) == len(experiment.models)
     shared = {str(settings["training"]) for settings in trained.values()}
     assert len(shared) == 1, "all systems are trained alike"
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: path.name)
+def test_on_the_smallest_scale_they_go_the_same_way(path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    """The toy's German stands for the other language; who translates into it does so there as well."""
+    monkeypatch.chdir(tmp_path)
+    small = smoke(load_experiment(path), Scale(pairs=400))
+    assert small.base_config().data.directions == (("en-de" if path.name.startswith("en-") else "de-en"),)
+    assert small.base_config(small.models[-1].settings).data.directions == small.base_config().data.directions
+    assert {test_set.languages for test_set in small.test_sets} == {"de-en"}
+    assert {corpus.languages for corpus in small.base_config().corpora} == {"de-en"}  # not what is translated first
+
+
+def test_a_model_is_the_same_in_every_experiment(monkeypatch: pytest.MonkeyPatch):
+    """So that the directions can be compared; texts and numbers of steps are the configurations' own."""
+    monkeypatch.chdir(ROOT)
+    found: dict[str, set[str]] = {}
+    for path in FILES:
+        for step in make_steps(load_experiment(path)):
+            if step.name.startswith("train."):
+                seen = {key: step.settings.get(key) for key in ("model", "sampling")}
+                found.setdefault(step.name, set()).add(str(seen))
+    assert [name for name, settings in found.items() if len(settings) > 1] == []
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: path.name)
+def test_what_compares_systems_needs_only_their_translations(path: Path, monkeypatch: pytest.MonkeyPatch):
+    """Models of several visits to a GPU need not be kept, nor be in one place."""
+    monkeypatch.chdir(ROOT)
+    joint = [step for step in make_steps(load_experiment(path)) if step.name.split(".")[0] in JOINT]
+    assert {step.name.split(".")[0] for step in joint} == JOINT
+    read = {need.split(".")[0] for step in joint for need in step.needs}
+    assert read == {"decode", "set", "prepare"}
 
 
 def test_a_small_experiment_has_these_steps(monkeypatch: pytest.MonkeyPatch):

@@ -58,7 +58,7 @@ def run(
     page = render(plan.root)
     if progress.left:
         typer.echo(f"stopped early, {len(progress.left)} steps left; the same command goes on with {progress.left[0]}")
-    typer.echo(f"results: {page}")
+    _name(page)
 
 
 @experiment.command()
@@ -87,7 +87,15 @@ def render(
     """
     from termweave.experiments.render import render as make
 
-    typer.echo(f"results: {make(folder)}")
+    _name(make(folder))
+
+
+def _name(page: Path) -> None:
+    from termweave.experiments.figures import can_draw
+
+    typer.echo(f"results: {page}")
+    if not can_draw():
+        typer.echo("without figures: matplotlib is not installed (pip install 'termweave[figures]')")
 
 
 def _load(file: Path, small: bool) -> Experiment:

@@ -173,11 +173,16 @@ def _switch_sentence(
     source: Array, target: Array, phrases: Array, switched: Array, starts_word: Array, space: int, ids: Array
 ) -> int:
     """Write the new target to the front of `ids`, move the target spans of `phrases`; returns the new length."""
-    starts = np.empty(len(phrases), dtype=np.int64)
-    for index in range(len(phrases)):
-        starts[index] = phrases[index].target_start
+    starts, order = np.empty(len(phrases), dtype=np.int64), np.empty(len(phrases), dtype=np.int64)
+    for number in range(len(phrases)):  # from left to right; numba's own sorting must not be cached
+        starts[number] = phrases[number].target_start
+        place = number
+        while place > 0 and starts[order[place - 1]] > starts[number]:
+            order[place] = order[place - 1]
+            place -= 1
+        order[place] = number
     length, done = 0, 0  # tokens written, tokens of the old target dealt with
-    for index in np.argsort(starts):
+    for index in order:
         first = starts[index]
         last = first + phrases[index].target_tokens
         ids[length : length + first - done] = target[done:first]

@@ -83,10 +83,13 @@ def _sample_sentence(
     """Steps 2 to 4 for one sentence: fills the front of `picked`, returns how many."""
     state = advance(state)
     wanted = np.zeros(1 + below(state, max_constraints), dtype=np.int64)
-    for index in range(len(wanted)):
+    for index in range(len(wanted)):  # in ascending order; numba's own sorting must not be cached
         state = advance(state)
-        wanted[index] = 1 + below(state, max_words)
-    wanted.sort()
+        words, place = 1 + below(state, max_words), index
+        while place > 0 and wanted[place - 1] > words:
+            wanted[place] = wanted[place - 1]
+            place -= 1
+        wanted[place] = words
     candidates = np.empty(len(phrases), dtype=np.int64)
     count = 0
     source_left, target_left = max_tokens, max_tokens

@@ -29,6 +29,10 @@ class Measured:
     def score(self, method: str, score: str, kind: str = "hard") -> float:
         return self._figure(f"score.{self._systems[method]}.{self._test_set}.{kind}", score)
 
+    def own(self, system: str, score: str) -> float:
+        """Of a system that the paper does not have."""
+        return self._figure(f"score.{system}.{self._test_set}.hard", score)
+
     def ece(self, method: str) -> float:
         return self._figure(f"calibrate.{self._systems[method]}.{self._test_set}", "inference_ece")
 
@@ -62,6 +66,11 @@ def _guaranteed(measured: Measured) -> Verdict:
 def _learned(measured: Measured) -> Verdict:
     rate = measured.score("Ours w/o VDBA", "csr_phrase_level")
     return Verdict(rate >= 94, f"{number(rate)} %")
+
+
+def _copied(measured: Measured) -> Verdict:
+    rate = measured.own("copy", "csr_phrase_level")
+    return Verdict(rate >= 98, f"{number(rate)} %")
 
 
 def _switched(measured: Measured) -> Verdict:
@@ -106,6 +115,10 @@ CLAIMS: tuple[tuple[str, Callable[[Measured], Verdict]], ...] = (
     ("Ours has a lower ECE than vanilla, under both searches", _calibrated),
     ("Unseen constraints are met as well as seen ones (within 2 points)", _extrapolates),
 )
+# What the project wants of its own output layer; not a claim of the paper.
+AIMS: tuple[tuple[str, Callable[[Measured], Verdict]], ...] = (
+    ("`copy` with beam search meets at least 98 %", _copied),
+)
 
 
 def claims(results: Results) -> list[str]:
@@ -113,13 +126,15 @@ def claims(results: Results) -> list[str]:
     parts = []
     for test_set in test_sets(results, "hard"):
         measured = Measured(results, test_set["name"])
-        rows = []
-        for claim, check in CLAIMS:
-            try:
-                verdict = check(measured)
-            except KeyError:  # a step is not done, or the plan has no such system
-                rows.append([claim, "open", ""])
-                continue
-            rows.append([claim, "reproduced" if verdict.holds else "**not reproduced**", verdict.figures])
+        rows = [_row(claim, check, measured, "reproduced") for claim, check in CLAIMS]
+        rows += [_row(f"Our own aim: {aim}", check, measured, "met") for aim, check in AIMS]
         parts += [about(results, test_set, "hard"), markdown(["claim of the paper", "here", "our figures"], rows)]
     return parts
+
+
+def _row(claim: str, check: Callable[[Measured], Verdict], measured: Measured, word: str) -> list[str]:
+    try:
+        verdict = check(measured)
+    except KeyError:  # a step is not done, or the plan has no such system
+        return [claim, "open", ""]
+    return [claim, word if verdict.holds else f"**not {word}**", verdict.figures]

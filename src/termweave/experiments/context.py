@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import time
 from pathlib import Path
@@ -39,9 +40,25 @@ class Context:
     def has_product(self, step: str) -> bool:
         return not self.graph.steps[step].product or self.product(step).exists()
 
+    def made(self, step: str) -> str:
+        """A hash of what later steps read of a step; empty if its record is all there is."""
+        if not self.graph.steps[step].product:
+            return ""
+        product, found = self.product(step), hashlib.sha256()
+        for path in sorted(product.rglob("*")) if product.is_dir() else [product]:
+            if path.is_file():
+                with path.open("rb") as stream:
+                    own = hashlib.file_digest(stream, "sha256").hexdigest()
+                found.update(f"{path.relative_to(product)} {own}\n".encode())
+        return found.hexdigest()[:16]
+
     @property
     def seconds_left(self) -> float | None:
         return None if self.deadline is None else self.deadline - time.monotonic()
+
+    @property
+    def is_over(self) -> bool:
+        return self.seconds_left is not None and self.seconds_left <= 0
 
     def translator(self, model: str) -> Translator:
         """The model, kept until another is asked for: on a GPU, its first sentences take much longer than the rest."""

@@ -16,9 +16,13 @@ ATTENTION = "cases/attention.svg"
 _SIZE = (6.4, 4.2)
 
 
+def can_draw() -> bool:
+    return importlib.util.find_spec("matplotlib") is not None
+
+
 def draw_figures(results: Results) -> list[Drawn]:
     """Every figure there are records for. Without matplotlib: none."""
-    if importlib.util.find_spec("matplotlib") is None:
+    if not can_draw():
         return []
     drawn: list[Drawn] = []
     for test_set in test_sets(results, "hard"):
@@ -106,7 +110,7 @@ def _speed(results: Results, canvas: Figure, _: str) -> bool:
 
 
 def _attention(results: Results, canvas: Figure, _: str) -> bool:
-    heat = (results.get("cases") or {}).get("attention")
+    heat = results.get("attention")
     if not heat or not heat["constraints"]:
         return False
     axes = canvas.add_subplot()

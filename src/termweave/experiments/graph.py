@@ -21,7 +21,10 @@ from termweave.storage import read_json, write_json
 if TYPE_CHECKING:
     from termweave.experiments.context import Context
 
-FORMAT = 1  # raise it when a step's result means something else than before: everything is then done again
+FORMAT = 1  # raise it when all results mean something else than before: everything is then done again
+# Of one kind of step, such as "decode", counted from 1: raise it when that kind makes something else than before, by
+# another search for instance. It and what rests on it is then done again, and no model is trained for it.
+FORMATS: dict[str, int] = {}
 DATA = "data.json"
 
 Result = Mapping[str, Any]
@@ -55,12 +58,15 @@ class Graph:
         self.hashes = hashes
 
     def _key(self, step: Step, hashes: Mapping[str, str]) -> str:
-        parts = {
+        parts: dict[str, Any] = {
             "format": FORMAT,
             "settings": step.settings,
             "files": [hashes[file] for file in step.files],  # where the files lie does not matter
             "needs": [self.keys[need] for need in step.needs],
         }
+        kind = step.name.partition(".")[0]
+        if kind in FORMATS:
+            parts["format of the kind"] = FORMATS[kind]
         return hashlib.sha256(json.dumps(parts, sort_keys=True, default=str).encode()).hexdigest()[:16]
 
     def matching(self, patterns: Sequence[str]) -> list[str]:

@@ -1,4 +1,4 @@
-"""Steps that look at several systems together: significance, overlap with training, case study, attention."""
+"""Steps that look at several systems together: significance, overlap with training, case study; and the heat map."""
 
 from __future__ import annotations
 
@@ -90,30 +90,31 @@ def _measure_overlap(context: Context, *, systems: list[str], test_set: str) -> 
 
 def case_step(experiment: Experiment, test_set: TestSetPlan) -> Step:
     """Sentences, constraints and what each system of the main table made of them."""
-    systems = [system for system in experiment.systems if "main" in system.tables]
-    needs = [f"set.{test_set.name}.hard", *(f"decode.{system.name}.{test_set.name}.hard" for system in systems)]
-    # The heat map is that of the first system whose model takes constraints, which only its checkpoint knows.
-    shown = next((system for system in systems if system.paper.startswith("Ours")), None)
-    if shown is not None:
-        needs.append(f"train.{shown.model}")
+    systems = [system.name for system in experiment.systems if "main" in system.tables]
+    needs = (f"set.{test_set.name}.hard", *(f"decode.{name}.{test_set.name}.hard" for name in systems))
     return Step(
         "cases",
-        partial(_choose_cases, systems=[system.name for system in systems], test_set=test_set.name, shown=shown),
-        tuple(needs),
-        {"rule": CASE_RULE, "cases": experiment.cases, "systems": [system.name for system in systems]},
+        partial(_choose_cases, systems=systems, test_set=test_set.name),
+        needs,
+        {"rule": CASE_RULE, "cases": experiment.cases, "systems": systems},
     )
 
 
-def _choose_cases(context: Context, *, systems: list[str], test_set: str, shown: SystemPlan | None) -> Result:
-    sentences = context.sentences(test_set, "hard")
-    numbers = [
+def _case_numbers(context: Context, test_set: str) -> list[int]:
+    """Which sentences of the set are shown, counted from 0."""
+    found = [
         number
-        for number, sentence in enumerate(sentences)
+        for number, sentence in enumerate(context.sentences(test_set, "hard"))
         if len(sentence.constraints) >= CASE_CONSTRAINTS and len(sentence.source.split()) <= CASE_WORDS
-    ][: context.experiment.cases]
+    ]
+    return found[: context.experiment.cases]
+
+
+def _choose_cases(context: Context, *, systems: list[str], test_set: str) -> Result:
+    sentences = context.sentences(test_set, "hard")
     outputs = {name: context.outputs(f"decode.{name}.{test_set}.hard") for name in systems}
     cases = []
-    for number in numbers:
+    for number in _case_numbers(context, test_set):
         sentence = sentences[number]
         made = {name: outputs[name][number].text for name in systems}
         cases.append(
@@ -129,14 +130,28 @@ def _choose_cases(context: Context, *, systems: list[str], test_set: str, shown:
                 },
             }
         )
-    heat = _attention(context, shown, test_set, numbers[0]) if shown is not None and numbers else None
-    return {"test_set": test_set, "cases": cases, "attention": heat}
+    return {"test_set": test_set, "cases": cases}
 
 
-def _attention(context: Context, system: SystemPlan, test_set: str, number: int) -> Result:
+def attention_step(experiment: Experiment, test_set: TestSetPlan) -> Step | None:
+    """The heat map of the case study: apart from it, since it needs one model, and the cases all translations."""
+    systems = (system for system in experiment.systems if "main" in system.tables)
+    # Of the first system whose model takes constraints, which only its checkpoint knows.
+    shown = next((system for system in systems if system.paper.startswith("Ours")), None)
+    if shown is None:
+        return None
+    needs = (f"train.{shown.model}", f"set.{test_set.name}.hard", f"decode.{shown.name}.{test_set.name}.hard")
+    work = partial(_show_attention, system=shown, test_set=test_set.name)
+    return Step("attention", work, needs, {"rule": CASE_RULE, "system": shown.name})
+
+
+def _show_attention(context: Context, *, system: SystemPlan, test_set: str) -> Result:
     """How much each output token attended to each constraint's source: the mean over heads of the last layer."""
-    sentence = context.sentences(test_set, "hard")[number]
-    output = context.outputs(f"decode.{system.name}.{test_set}.hard")[number]
+    numbers = _case_numbers(context, test_set)
+    if not numbers:
+        return {"system": system.name, "output": [], "constraints": [], "weights": []}
+    sentence = context.sentences(test_set, "hard")[numbers[0]]
+    output = context.outputs(f"decode.{system.name}.{test_set}.hard")[numbers[0]]
     seen = context.translator(system.model).inspect(sentence.source, output.text, sentence.constraints)
     weights = seen.constraints[-1].mean(dim=0)
     return {

@@ -2,12 +2,15 @@
 
 A record is written, whole or not at all, when its step has ended. Nothing in it depends on where the experiment lies,
 so that the folder can be carried between machines.
+
+A step that is done again, because its files were lost, may make something else than before: on a GPU, no two trainings
+are equal. So a record says what its step made and what it read, and holds only as long as that is what lies there.
 """
 
 from __future__ import annotations
 
 import platform
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -38,24 +41,28 @@ class Records:
     def path(self, step: str) -> Path:
         return self.root / RECORDS / f"{step}.json"
 
-    def done(self, step: str) -> bool:
-        path = self.path(step)
-        try:
-            return path.exists() and read_json(path).get("key") == self.graph.keys[step]
-        except (DataError, AttributeError):
-            return False  # damaged, by hand or by a disk: the step is done again
+    def done(self) -> set[str]:
+        """Steps whose records hold."""
+        return set(holding(self.root, self.graph.keys))
+
+    def exists(self, step: str) -> bool:
+        """Is there a record of the present plan, whether it holds or not?"""
+        return (_read(self.path(step)) or {}).get("key") == self.graph.keys[step]
 
     def read(self, step: str) -> dict[str, Any]:
         """What a finished step found."""
         result: dict[str, Any] = read_json(self.path(step))["result"]
         return result
 
-    def write(self, step: str, result: Result, seconds: float, common: Result) -> None:
+    def write(self, step: str, result: Result, made: str, seconds: float, common: Result) -> None:
         entry = self.graph.steps[step]
+        read = {need: (_read(self.path(need)) or {}).get("made", "") for need in entry.needs}
         record = {
             "step": step,
             "key": self.graph.keys[step],
             "needs": {need: self.graph.keys[need] for need in entry.needs},
+            "read": read,
+            "made": made,
             "settings": entry.settings,
             "data": self.graph.data_of(step),
             "seconds": round(seconds, 1),  # of the last visit
@@ -63,6 +70,35 @@ class Records:
             "result": result,
         }
         write_json(self.path(step), record)
+
+
+def holding(root: Path, keys: Mapping[str, str]) -> dict[str, dict[str, Any]]:
+    """Records that belong to the plan and read what lies there now; `keys` are in an order steps can be done in."""
+    found: dict[str, dict[str, Any]] = {}
+    outdated: set[str] = set()
+    for step, key in keys.items():
+        record = _read(root / RECORDS / f"{step}.json")
+        if record is None or record.get("key") != key:
+            continue
+        # A step whose record is lost may have made anything; only what it makes anew will tell.
+        known = [need for need in record["needs"] if need in found]
+        read = record.get("read", {})
+        agrees = all(read.get(need, "") == found[need].get("made", "") for need in known)
+        if agrees and outdated.isdisjoint(record["needs"]):
+            found[step] = record
+        else:
+            outdated.add(step)
+    return found
+
+
+def _read(path: Path) -> dict[str, Any] | None:
+    """A record; None if there is none, or it was damaged, by hand or by a disk: the step is done again."""
+    try:
+        record = read_json(path) if path.exists() else None
+    except DataError:
+        return None
+    whole = isinstance(record, dict) and {"key", "needs", "result"} <= record.keys()
+    return record if whole else None
 
 
 def provenance(experiment: Experiment, device: torch.device) -> dict[str, Any]:
@@ -105,18 +141,14 @@ class Results:
     direction: str
     plan: dict[str, Any]
     keys: dict[str, str]
-    records: dict[str, dict[str, Any]]  # by step; only those that belong to the present plan
+    records: dict[str, dict[str, Any]]  # by step; only those that belong to the present plan and hold
 
     @classmethod
     def open(cls, root: Path) -> Results:
         if not (root / EXPERIMENT).exists():
             raise DataError(f"{root} holds no {EXPERIMENT}; name the folder that `termweave experiment run` wrote")
         tree = read_json(root / EXPERIMENT)
-        found = {}
-        for step, key in tree["keys"].items():
-            path = root / RECORDS / f"{step}.json"
-            if path.exists() and (record := read_json(path)).get("key") == key:
-                found[step] = record
+        found = holding(root, tree["keys"])
         return cls(root, tree["direction"], tree["plan"], tree["keys"], found)
 
     def get(self, step: str) -> dict[str, Any] | None:

@@ -61,13 +61,22 @@ def smoke(experiment: Experiment, scale: Scale = Scale()) -> Experiment:
         speed=SpeedPlan(tuple(sorted({min(batches), max(batches)})), scale.test_sentences),
     )
     corpus = write_toy_corpus(small.root / WORK / "toy", sentences=scale.pairs, seed=experiment.seed)
+    turned = ('data.directions=["en-de"]',) if _is_turned(experiment) else ()
     return dataclasses.replace(
         small,
         config=str(corpus.config),
-        settings=scale.settings(),
+        settings=(*scale.settings(), *turned),
         models=tuple(_small_model(model, scale) for model in experiment.models),
         test_sets=tuple(_toy_test_set(test_set, corpus, scale) for test_set in experiment.test_sets),
     )
+
+
+def _is_turned(experiment: Experiment) -> bool:
+    """Does it translate the other way than its files go? Then so does the toy, which goes from German to English."""
+    keys = [setting.partition("=") for setting in experiment.settings]
+    directions = [value for key, _, value in keys if key == "data.directions"]
+    ways = {test_set.languages for test_set in experiment.test_sets}
+    return any(f'"{"-".join(reversed(way.split("-")))}"' in value for way in ways if way for value in directions)
 
 
 def _small_model(model: ModelPlan, scale: Scale) -> ModelPlan:
@@ -83,7 +92,7 @@ def _toy_test_set(test_set: TestSetPlan, corpus: ToyCorpus, scale: Scale) -> Tes
         source=str(paths[0]),
         target=str(paths[1]),
         links=str(corpus.test_links) if test_set.links else "",
-        languages="",
+        languages="de-en",
         note="toy corpus",
         sentences=scale.test_sentences,
     )

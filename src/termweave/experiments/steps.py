@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from termweave.experiments.graph import Graph, Step, hash_files
-from termweave.experiments.joint_steps import case_step, comparison_step, overlap_step
+from termweave.experiments.joint_steps import attention_step, case_step, comparison_step, overlap_step
 from termweave.experiments.plan import Experiment
 from termweave.experiments.set_steps import set_steps
 from termweave.experiments.system_steps import decoding_steps, speed_step
@@ -30,6 +30,7 @@ def make_steps(experiment: Experiment) -> list[Step]:
     steps += [overlap_step(experiment, test_set) for test_set in hard]
     if hard:
         steps.append(case_step(experiment, hard[0]))
+        steps += [step for step in [attention_step(experiment, hard[0])] if step is not None]
     if hard[:1] == list(experiment.test_sets[:1]):
         steps += [speed_step(experiment, system) for system in experiment.systems if "speed" in system.tables]
     return steps

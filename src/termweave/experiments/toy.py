@@ -289,6 +289,7 @@ directions = ["de-en"]
 [[corpora]]
 source = "{folder}/train.de"
 target = "{folder}/train.en"
+languages = "de-en"
 
 [[test_sets]]
 source = "{folder}/valid.de"

@@ -114,7 +114,7 @@ def _train(context: Context, *, model: ModelPlan) -> Result | None:
         return None
     log = [json.loads(line) for line in (home / FOLDERS[model.stage] / "log.jsonl").read_text().splitlines()]
     return {
-        "steps": log[-1]["step"],
+        "steps": getattr(config.training, FOLDERS[model.stage]).steps,  # the log may end before
         "parameters": sum(weight.numel() for weight in load_weights(result.model).values()),
         "first_loss": log[0]["loss"],
         "last_loss": log[-1]["loss"],

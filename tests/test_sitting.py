@@ -1,0 +1,103 @@
+"""`benchmarks/sitting.sh` with a stand-in for Python that notes what it is asked for: which steps, in which order."""
+
+from __future__ import annotations
+
+import io
+import os
+import shutil
+import subprocess
+import tarfile
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+pytestmark = pytest.mark.skipif(shutil.which("bash") is None, reason="a script for bash")
+
+# It prints the states it was given, notes the steps it is asked for and whether a record was there, and "trains".
+STAND_IN = """#!/usr/bin/env bash
+case "$*" in
+*"experiment status"*) cat states.txt ;;
+*"experiment run"*)
+    steps=$(echo "$*" | grep -o -- '--only [^ ]*' | cut -d' ' -f2 | xargs echo)
+    record=results/small/records/$steps.json
+    [ ! -e "$record" ] || echo "$steps has a record" >>calls.txt
+    [[ $steps != train.* ]] || { sleep 0.3; touch "$record"; mkdir -p "results/small/work/$steps.0123/stage1/final"; }
+    echo "$steps" >>calls.txt
+    ;;
+esac
+"""
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Path:
+    shutil.copytree(ROOT / "benchmarks", tmp_path / "benchmarks", ignore=shutil.ignore_patterns("peers"))
+    (tmp_path / "small.toml").write_text('name = "small"\nplain = "vanilla"\n')
+    stand_in = tmp_path / "python"
+    stand_in.write_text(STAND_IN)
+    stand_in.chmod(0o755)
+    for name in ("small", "other"):
+        (tmp_path / "results" / name / "records").mkdir(parents=True)
+    return tmp_path
+
+
+def sit(place: Path, part: str, *states: str) -> list[str]:
+    """What was asked for."""
+    (place / "states.txt").write_text("".join(f"{state}\n" for state in states))
+    settings = {"PYTHON": str(place / "python"), "EXPERIMENT": "small.toml", "PART": part}
+    command = ["bash", "benchmarks/sitting.sh", "go"]
+    subprocess.run(command, cwd=place, env=os.environ | settings, check=True, timeout=60)
+    assert (place / "over").exists()
+    return (place / "calls.txt").read_text().splitlines()
+
+
+def test_only_what_the_experiment_has_and_nothing_before_its_model(place: Path):
+    """A model of the same name in another experiment is no reason to begin."""
+    (place / "results/other/records/train.vanilla.json").touch()
+    calls = sit(
+        place,
+        "large",
+        *("to do  encode", "to do  prepare", "to do  train.stage1-large", "to do  train.vanilla"),
+        *("to do  set.news.hard", "to do  score.vanilla.news.hard", "to do  score.vanilla+vdba.news.hard"),
+        *("to do  speed.vanilla", "to do  compare.news.hard"),
+    )
+    calls.remove("prepare")  # beside the others
+    assert calls == [
+        "encode",
+        "train.stage1-large",
+        "train.vanilla",
+        "set.*",
+        "score.vanilla.* score.vanilla+vdba.*",
+        "speed.vanilla*",
+    ]
+
+
+def test_what_is_done_is_left_alone_and_what_is_lost_is_forgotten(place: Path):
+    records = place / "results/small/records"
+    for name in ("encode", "prepare", "train.stage1", "train.vanilla", "train.copy"):
+        (records / f"{name}.json").touch()
+    calls = sit(
+        place,
+        "base",
+        *("again, its files are gone encode", "again, its files are gone prepare"),
+        *("again, its files are gone train.stage1", "done   train.vanilla", "done   train.copy"),
+        *("again, what it read was made anew train.paper", "done   set.news.hard"),
+    )
+    assert not [call for call in calls if call.endswith("has a record")]
+    assert sorted(calls) == ["encode", "prepare", "set.*", "train.paper", "train.stage1"]
+    assert calls.index("train.stage1") < calls.index("train.paper")
+
+
+def test_models_in_several_archives_are_all_unpacked(place: Path):
+    for number, model in enumerate(("stage1", "vanilla"), 1):
+        folder = place / "carry" / f"work-{number}"
+        folder.mkdir(parents=True)
+        data = io.BytesIO()
+        with tarfile.open(fileobj=data, mode="w") as archive:
+            archive.addfile(tarfile.TarInfo(f"results/small/records/train.{model}.json"))
+        (folder / "part.00").write_bytes(data.getvalue())
+    sit(place, "base", "done   encode", "done   prepare", "done   train.stage1", "done   train.vanilla")
+    assert sorted(path.name for path in (place / "results/small/records").iterdir()) == [
+        "train.stage1.json",
+        "train.vanilla.json",
+    ]
