@@ -43,6 +43,7 @@ from termweave.model.transformer import Transformer
 
 RESULTS = Path("docs/results/ready")
 DOMAINS = {"debates": "dev.europarl", "software": "dev.software", "news": "test.newstest2014"}
+LONG_ENOUGH_TO_TELL, SURE = 40, 0.95  # characters of a sentence; probability of its language
 TERM_DOMAIN = "software"  # where the glossary belongs
 FIRST = "from termweave import Translator; t = Translator.load({model!r}, 'cpu', 'int8'); "
 FIRST += "print(t.translate([{sentence!r}], direction={direction!r})[0])"
@@ -59,27 +60,56 @@ def read_set(folder: Path, domain: str, direction: str, most: int) -> tuple[list
 
 
 def measure_quality(translator: Translator, options: argparse.Namespace) -> list[dict[str, object]]:
-    rows: list[dict[str, object]] = []
+    """And how much better it is where both sides are in the languages they should be in."""
+    rows = []
     for direction, domain in itertools.product(translator.directions, DOMAINS):
-        sources, references = read_set(options.text, domain, direction, options.sentences)
-        started = time.monotonic()
-        outputs = texts(translator.translate(sources, direction=direction, batch_tokens=options.batch_tokens))
-        seconds = time.monotonic() - started
-        bleu = corpus_bleu(outputs, references, direction.partition("-")[2])
-        chrf = corpus_chrf(outputs, references)
-        rows.append(
-            {
-                "direction": direction,
-                "domain": domain,
-                "sentences": len(sources),
-                "bleu": bleu.value,
-                "chrf": chrf.value,
-                "seconds": round(seconds, 1),
-                "signatures": [bleu.signature, chrf.signature],
-            }
-        )
-        print(f"{direction} {domain}: BLEU {bleu.value:.1f} chrF {chrf.value:.1f} ({seconds:.0f} s)", flush=True)
+        row, sources, references, outputs = measure_set(translator, direction, domain, options)
+        languages = direction.split("-")
+        proper = [index for index, pair in enumerate(zip(sources, references, strict=True)) if are_in(pair, *languages)]
+        bleu = corpus_bleu(*chosen(proper, outputs, references), languages[1])
+        rows.append({**row, "in_their_languages": len(proper), "bleu_in_their_languages": bleu.value})
     return rows
+
+
+def measure_set(
+    translator: Translator, direction: str, domain: str, options: argparse.Namespace
+) -> tuple[dict[str, object], list[str], list[str], list[str]]:
+    """The figures of a test set; its sources, references and translations."""
+    sources, references = read_set(options.text, domain, direction, options.sentences)
+    started = time.monotonic()
+    outputs = texts(translator.translate(sources, direction=direction, batch_tokens=options.batch_tokens))
+    seconds = time.monotonic() - started
+    bleu = corpus_bleu(outputs, references, direction.partition("-")[2])
+    chrf = corpus_chrf(outputs, references)
+    print(f"{direction} {domain}: BLEU {bleu.value:.1f} chrF {chrf.value:.1f} ({seconds:.0f} s)", flush=True)
+    row = {
+        "direction": direction,
+        "domain": domain,
+        "sentences": len(sources),
+        "bleu": bleu.value,
+        "chrf": chrf.value,
+        "seconds": round(seconds, 1),
+        "signatures": [bleu.signature, chrf.signature],
+    }
+    return row, sources, references, outputs
+
+
+def are_in(pair: tuple[str, str], *languages: str) -> bool:
+    """Are both sides in their languages, as far as can be told? Of some debates the German side is in another one."""
+    return all(is_in(text, language) for text, language in zip(pair, languages, strict=True))
+
+
+def is_in(text: str, language: str) -> bool:
+    if len(text) < LONG_ENOUGH_TO_TELL:
+        return True
+    from termweave.server.detection import detect
+
+    found, probability = detect(text)[0]
+    return found == language or probability < SURE
+
+
+def chosen(indices: Sequence[int], *columns: Sequence[str]) -> list[list[str]]:
+    return [[column[index] for index in indices] for column in columns]
 
 
 def measure_shape(translator: Translator, options: argparse.Namespace) -> dict[str, object]:
@@ -87,7 +117,8 @@ def measure_shape(translator: Translator, options: argparse.Namespace) -> dict[s
     config = replace(translator.model.config, attention=True, output=True)
     with torch.device("meta"):
         whole = Transformer(config, len(translator.model.embedding), translator.model.padding)
-    rows = measure_quality(translator, options)
+    sets = itertools.product(translator.directions, DOMAINS)
+    rows = [measure_set(translator, direction, domain, options)[0] for direction, domain in sets]
     return {
         "name": options.name,
         "shape": to_tree(config),
@@ -121,7 +152,8 @@ def measure_terms(translator: Translator, options: argparse.Namespace) -> list[d
         terminology = Terminology(directed(options.glossary, direction), direction)
         found = [terminology.plan(source).required for source in sources]
         kept = [index for index, own in enumerate(found) if own]
-        sources, references, found = ([column[index] for index in kept] for column in (sources, references, found))
+        sources, references = chosen(kept, sources, references)
+        found = [found[index] for index in kept]
         agreeing = [in_reference(own, reference, language) for own, reference in zip(found, references, strict=True)]
         for name, terms, search in (
             ("none", None, "beam"),

@@ -1,26 +1,25 @@
 #!/usr/bin/env bash
 # The ready model on one GPU, about 20 minutes, in the background, so that it may be watched in short visits:
 #
-#     PHASE=shapes bash benchmarks/ready.sh start   # depths and widths of about the same size, each trained for a while
-#     bash benchmarks/ready.sh watch 500
-#     PHASE=model bash benchmarks/ready.sh start    # the shape of configs/ready.toml, trained in full
+#     bash benchmarks/ready.sh start
 #     bash benchmarks/ready.sh watch 500
 #
-# With OUT=folder, `watch` leaves the results there as an archive, and the packed model as soon as it is there, in parts
-# of at most 15 MiB: cat them together and unpack them as src/termweave/ready.
+# First several depths and widths of about the same size are trained for a while, then the one with the highest mean BLEU
+# in full: put it into configs/ready.toml. PHASE=shapes does the former alone, PHASE=model the latter, with the shape of
+# configs/ready.toml. With OUT=folder, `watch` leaves the results there as an archive, and the packed model as soon as it
+# is there, in parts of at most 15 MiB: cat them together and unpack them as src/termweave/ready. What MODEL_CARD.md says
+# of the model is measured later, on a CPU, with `benchmarks/ready.py`; here is only a first look at it.
+# While the file `hold` exists in the copy, nothing is trained: measure other things alone, then delete it.
 set -u
 source "$(dirname "$0")/background.sh"
 CONFIG=${CONFIG:-configs/ready.toml}
 WORKERS=${WORKERS:-14}
 OPTIONS=${OPTIONS:-} # further --set, for a rehearsal
-SENTENCES=${SENTENCES:-0} # of each test set; 0: all
-MEASURED="--model runs/ready/packed --text carry/ready --glossary carry/ready/software.en-de.tsv --batch-tokens 16384"
-MEASURED="$MEASURED --sentences $SENTENCES"
 if [ -f carry/ready/tokenizer.model ]; then # from any earlier `termweave prepare`: saves a minute
     OPTIONS="$OPTIONS --set subwords.model=carry/ready/tokenizer.model"
 fi
 
-PHASE=${PHASE:-model}
+PHASE=${PHASE:-both}
 SHAPE_STEPS=${SHAPE_STEPS:-2000} SHAPE_SENTENCES=${SHAPE_SENTENCES:-500}
 # To choose depth and width by.
 SHAPES=(
@@ -29,14 +28,18 @@ SHAPES=(
     "deep model.dimension=320 model.heads=5 model.feed_forward=1280 model.encoder_layers=10 model.decoder_layers=4"
 )
 
+look_at() { # name, model, folder for the figures
+    logged "look.$1" $PYTHON benchmarks/ready.py shape --name "$1" --model "$2" --results "$3" --text carry/ready \
+        --sentences $SHAPE_SENTENCES --batch-tokens 16384
+    sed -n "s/^.*BLEU/$1: &/p" "log.look.$1.txt" >>progress.txt
+}
+
 train_shape() { # name, settings
     local settings=(--set training.stage1.steps=$SHAPE_STEPS --set "training.folder=runs/ready/$1")
     settings+=(--set training.stage1.warmup=$((SHAPE_STEPS * 3 / 10)))
     for setting in "${@:2}"; do settings+=(--set "$setting"); done
     logged "shape.$1" $PYTHON -m termweave train $CONFIG --stage 1 $OPTIONS "${settings[@]}"
-    logged "shape.$1.quality" $PYTHON benchmarks/ready.py shape --model "runs/ready/$1/stage1/final" \
-        --name "$1" --text carry/ready --sentences $SHAPE_SENTENCES --batch-tokens 16384
-    tell "shape $1: $(grep -c BLEU "log.shape.$1.quality.txt") sets"
+    look_at "$1" "runs/ready/$1/stage1/final" docs/results/ready
 }
 
 shapes() { # each started when the one before it has come far enough
@@ -49,6 +52,21 @@ shapes() { # each started when the one before it has come far enough
     wait "${processes[@]}"
 }
 
+both() {
+    shapes
+    local best=$($PYTHON - docs/results/ready/shape.*.json <<'END'
+import json, sys
+reports = [json.load(open(path)) for path in sys.argv[1:]]
+print(max(reports, key=lambda report: report["mean_bleu"])["name"])
+END
+    )
+    tell "best shape: $best"
+    for own in "${SHAPES[@]}"; do
+        [ "${own%% *}" != "$best" ] || for setting in ${own#* }; do OPTIONS="$OPTIONS --set $setting"; done
+    done
+    model
+}
+
 model() {
     logged stage1 $PYTHON -m termweave train $CONFIG --stage 1 $OPTIONS
     tell "stage 1: $(tail -n 1 log.stage1.txt | cut -c1-150)"
@@ -58,10 +76,7 @@ model() {
     logged pack $PYTHON -m termweave pack runs/ready/model/stage2/final runs/ready/packed
     tar cf - -C runs/ready packed | split -b 15M -d - runs/ready/packed.tar.
     tell "packed: $(du -sk runs/ready/packed | cut -f1) KiB"
-    logged quality $PYTHON benchmarks/ready.py quality $MEASURED
-    cat log.quality.txt >>progress.txt
-    logged terms $PYTHON benchmarks/ready.py terms $MEASURED
-    cat log.terms.txt >>progress.txt
+    look_at packed runs/ready/packed look
 }
 
 whole_run() {
