@@ -33,13 +33,14 @@ check: install
 test: check node
 	$(BIN)/python -m pytest -n auto --maxprocesses 4 --dist loadscope
 
-# The GPU's kernels, interpreted on the CPU. Not part of `make test`: Triton takes a gigabyte of disk.
+# The GPU's kernels, interpreted on the CPU, and compiled for a GPU. Not part of `make test`: Triton takes a gigabyte of disk.
 kernels: install
 	$(BIN)/pip install --quiet triton
-	TRITON_INTERPRET=1 $(BIN)/python -m pytest tests/model/test_attention_kernels.py tests/model/test_copy_kernels.py \
-		tests/model/test_encoder_kernels.py \
+	TRITON_INTERPRET=1 PYTHONPATH=tests $(BIN)/python -m pytest -p kernel_compilation \
+		tests/model/test_attention_kernels.py tests/model/test_copy_kernels.py tests/model/test_encoder_kernels.py \
 		tests/decoding/test_bank_kernels.py tests/decoding/test_selection_kernels.py \
 		tests/decoding/test_step_kernels.py
+	$(BIN)/python tests/kernel_compilation.py
 
 # DeepL's client for Node, where there is npm: then the server is tested with it too.
 node:

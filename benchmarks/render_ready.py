@@ -8,7 +8,7 @@ from typing import Any
 from render_decode import table
 from termweave import storage
 from termweave.config import load_config, to_tree
-from termweave.model.checkpoint import ready_model
+from termweave.model.checkpoint import load_settings, ready_model
 
 CONFIG = Path("configs/ready.toml")
 ABOUT = """\
@@ -58,8 +58,9 @@ def render(results: Path, page: Path) -> None:
 
 
 def about(model: Path) -> str:
-    config = load_config(CONFIG)
-    own = config.model
+    own, _ = load_settings(model)
+    if own != (config := load_config(CONFIG)).model:
+        raise SystemExit(f"{CONFIG} has another [model] than {model}: put in the shape that was trained")
     shape = (
         f"A Transformer of dimension {own.dimension}, {own.encoder_layers} layers in the encoder and "
         f"{own.decoder_layers} in the decoder, {config.subwords.size:,} subwords"
