@@ -8,7 +8,7 @@ same numbers in every batch.
 
 from __future__ import annotations
 
-from math import log2, sqrt
+from math import sqrt
 from typing import TYPE_CHECKING
 
 import numba
@@ -16,17 +16,13 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from termweave.model.loop_math import dot, exponentiate
 from termweave.storage import Array
 
 if TYPE_CHECKING:
     from termweave.model.attention import KeysValues
 
 MOST_THREADS = 2  # torch shares its attention out among all it has; a loop runs on one
-LOWEST = np.float32(-126)  # of exponents; what is smaller weighs nothing beside the largest
-FLOAT_BIAS, FLOAT_SHIFT = 127, 23  # of the exponent's bits in a number
-LOG2_E = np.float32(log2(np.e))
-# 2 ** x between 0 and 1, highest power first: the polynomial whose largest relative error is the smallest, 1e-7.
-POWER = tuple(map(np.float32, (1.8775767e-3, 8.9893401e-3, 5.5826318e-2, 2.4015362e-1, 6.9315307e-1, 9.9999993e-1)))
 
 
 def can_attend(like: Tensor) -> bool:
@@ -127,12 +123,8 @@ def _look(
     width = len(vector)
     scale = np.float32(1 / sqrt(width))
     for index in range(count):
-        key = keys[rows[index]]
-        score = np.float32(0)
-        for at in range(width):
-            score += vector[at] * key[at]
-        scores[index] = score * scale
-    share = np.float32(1) / _exponentiate(scores, bits, count)
+        scores[index] = dot(vector, keys[rows[index]], width) * scale
+    share = np.float32(1) / _powers(scores, bits, count)
     for at in range(width):
         vector[at] = 0
     for index in range(count):
@@ -144,24 +136,15 @@ def _look(
 
 
 @numba.njit(nogil=True, cache=True, fastmath=True)
-def _exponentiate(scores: Array, bits: Array, count: int) -> np.float32:
-    """exp(score − the highest), in place; their sum. In simple loops, which become vector instructions: the library's
-    exp takes numbers one by one, and as long as everything else here."""
+def _powers(scores: Array, bits: Array, count: int) -> np.float32:
+    """exp(score − the highest), in place; their sum."""
     highest = scores[0]
     for index in range(1, count):
         highest = max(highest, scores[index])
     for index in range(count):
-        exponent = max((scores[index] - highest) * LOG2_E, LOWEST)
-        whole = np.floor(exponent)
-        part = exponent - whole
-        power = POWER[0]
-        for coefficient in POWER[1:]:
-            power = power * part + coefficient
-        scores[index] = power
-        bits[index] = (np.int32(whole) + FLOAT_BIAS) << FLOAT_SHIFT
-    powers = bits.view(np.float32)
+        scores[index] -= highest
+    exponentiate(scores, bits, count)
     total = np.float32(0)
     for index in range(count):
-        scores[index] *= powers[index]
         total += scores[index]
     return total

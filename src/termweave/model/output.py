@@ -27,6 +27,7 @@ from torch import Tensor, nn
 from termweave.accelerators import has_kernels, may_use_kernels
 from termweave.config import ModelConfig
 from termweave.data.batches import ConstraintTensors
+from termweave.model import attention_loops, copy_loops
 from termweave.model.attention import MultiHeadAttention
 from termweave.model.coverage import DONE, MARKS, Progress, Slots
 from termweave.model.products import PackedLinear
@@ -385,6 +386,9 @@ class CopyOutput(OutputLayer):
             if copy_kernels.can_mix(memory, states.shape[2]):
                 offset = copy_kernels.mix(self, states, model, memory, progress, SMALLEST)
                 return Scores(model.values, offset, model.maxima)
+        elif attention_loops.can_attend(states) and not torch.is_grad_enabled():
+            offset = copy_loops.mix(self, states, model, memory, progress, SMALLEST)
+            return Scores(model.values, offset, model.maxima)
         shares, rest = self._shares(states, memory, memory.slots.marks(progress))
         same = memory.tokens.unsqueeze(2) == memory.tokens.unsqueeze(1)
         copied = shares @ (same & memory.filled.unsqueeze(1)).to(shares.dtype)

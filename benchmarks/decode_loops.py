@@ -1,10 +1,11 @@
-"""What the compiled loops of attention gain on a CPU: the same search with them and with torch's attention, in turns.
+"""What the compiled loops of the model's steps gain on a CPU: the same search with them and with torch alone, in turns.
 
-    python benchmarks/decode_attention.py
-    python benchmarks/decode_attention.py --tiny
+    python benchmarks/decode_loops.py
+    python benchmarks/decode_loops.py --tiny
 
-The random Transformer-base of decode.py, one thread. A ratio above 1 says that the loops are faster; it is the median
-over pairs of searches that follow each other, for the machine may be faster at one time than at another.
+The random Transformer-base of decode.py, one thread: plain search, and `copy` with three guaranteed constraints. A
+ratio above 1 says that the loops are faster; it is the median over pairs of searches that follow each other, for the
+machine may be faster at one time than at another.
 """
 
 from __future__ import annotations
@@ -22,7 +23,8 @@ from decode_limits import Request, make_problem, ours
 from termweave import storage
 from termweave.model import attention_loops
 
-OUTPUT = Path("docs/results/decoding/attention.json")
+OUTPUT = Path("docs/results/decoding/loops.json")
+SYSTEMS = {"vanilla": ("beam", 0), "copy": ("vdba", 3)}  # search, constraints
 
 
 def cpu_seconds(decode: ours.Decode, with_loops: bool) -> float:
@@ -32,14 +34,15 @@ def cpu_seconds(decode: ours.Decode, with_loops: bool) -> float:
     return time.process_time() - started
 
 
-def measure(precision: str, batch: int, length: int, rounds: int) -> dict[str, object]:
-    options = argparse.Namespace(device="cpu", precision=precision, model="vanilla", search="beam")
-    request = Request(batch=batch, beam=4, length=length, rounds=1, seed=5, constraints=0)
+def measure(model: str, precision: str, batch: int, length: int, rounds: int) -> dict[str, object]:
+    search, constraints = SYSTEMS[model]
+    options = argparse.Namespace(device="cpu", precision=precision, model=model, search=search)
+    request = Request(batch=batch, beam=4, length=length, rounds=1, seed=5, constraints=constraints)
     decode = ours.Engine(options).prepare(request, [make_problem(request, request.seed)])
     pairs = [(cpu_seconds(decode, True), cpu_seconds(decode, False)) for _ in range(rounds + 1)][1:]
     ratio = statistics.median(without / with_loops for with_loops, without in pairs)
-    print(f"{precision}, batch {batch}: {ratio:.2f}", flush=True)
-    return {"precision": precision, "batch": batch, "ratio": ratio, "pairs": pairs}
+    print(f"{model}, {precision}, batch {batch}: {ratio:.2f}", flush=True)
+    return {"model": model, "precision": precision, "batch": batch, "ratio": ratio, "pairs": pairs}
 
 
 def main() -> None:
@@ -55,7 +58,8 @@ def main() -> None:
         options.batches, options.length, options.rounds = [2], 8, 1
     torch.set_num_threads(1)
     rows = [
-        measure(precision, batch, options.length, options.rounds)
+        measure(model, precision, batch, options.length, options.rounds)
+        for model in SYSTEMS
         for precision in options.precisions
         for batch in options.batches
     ]

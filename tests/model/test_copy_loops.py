@@ -1,0 +1,48 @@
+"""The compiled loops of `copy` against the tensor operations they stand in for."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from termweave.config import ModelConfig
+from termweave.data.batches import constraints_from_ids
+from termweave.model import attention_loops
+from termweave.model.output import CopyOutput, Scores
+
+VOCABULARY = 12
+TOKENS = st.lists(st.integers(1, VOCABULARY - 1), min_size=1, max_size=3)
+SENTENCES = st.lists(st.lists(st.tuples(TOKENS, TOKENS), max_size=4), min_size=1, max_size=3).filter(any)
+
+
+@settings(max_examples=150, deadline=None)
+@given(SENTENCES, st.sampled_from([8, 20]), st.integers(1, 4), st.integers(0, 4), st.booleans(), st.integers(0, 99))
+@torch.inference_mode()
+def test_the_loops_do_what_the_tensors_do(sentences, dimension, beam, steps, joined, seed):
+    torch.manual_seed(seed)
+    layer = CopyOutput(ModelConfig(dimension=dimension, heads=2, variant="copy")).eval()
+    for parameter in layer.parameters():
+        torch.nn.init.normal_(parameter, std=0.5)
+    if joined:
+        layer.join()
+    constraints = constraints_from_ids(sentences, 0)
+    vectors = torch.randn(len(constraints.target.ids), dimension)
+    memory = layer.remember(constraints, vectors, torch.empty(0))
+    assert memory.slots is not None
+    progress = memory.slots.after(torch.randint(VOCABULARY, (len(sentences), beam, steps)))
+    states = 3 * torch.randn(len(sentences), beam, dimension)
+    logits = torch.randn(len(sentences), beam, VOCABULARY)
+    offset = -logits.logsumexp(dim=2)
+    found = {}
+    with pytest.MonkeyPatch.context() as patch:
+        for threads in (0, torch.get_num_threads()):
+            patch.setattr(attention_loops, "MOST_THREADS", threads)
+            found[threads] = layer.mix(states, Scores(logits.clone(), offset.clone()), memory, progress)
+    expected, mixed = found.values()
+    torch.testing.assert_close(mixed.log_probabilities(), expected.log_probabilities(), rtol=1e-4, atol=1e-5)
+    torch.testing.assert_close(mixed.log_probabilities().exp().sum(dim=2), torch.ones(len(sentences), beam))
+    for row, constraints_of_row in enumerate(sentences):
+        if not constraints_of_row:  # exactly the model's
+            assert torch.equal(mixed.values[row], logits[row]) and torch.equal(mixed.offset[row], offset[row])
