@@ -33,6 +33,7 @@ import torch
 from decode import processor
 from render_ready import render
 from termweave import Constraint, Glossary, Terminology, Translator, storage
+from termweave.accelerators import prepare_process
 from termweave.config import to_tree
 from termweave.constraints.glossary_files import read_glossary
 from termweave.data.readers import read_lines
@@ -197,6 +198,7 @@ def _as_there(term: Constraint, reference: str, language: str) -> Constraint:
 def measure_speed(options: argparse.Namespace) -> dict[str, object]:
     """On the CPU, in int8, as a user would; rounds without and with the glossary in turns."""
     torch.set_num_threads(options.threads)
+    prepare_process()  # as our commands do
     translator = Translator.load(options.model, "cpu", "int8")
     direction = "en-de" if "en-de" in translator.directions else translator.directions[0]
     loaded = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss

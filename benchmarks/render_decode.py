@@ -79,7 +79,7 @@ def bars(report: dict[str, Any], wanted: tuple[tuple[str, str, float], ...], bat
 
 
 def of_each_round(ours: dict[str, Any], theirs: dict[str, Any]) -> list[float]:
-    """Speeds of the same round are compared: from one to the next, the whole machine may have become faster or slower."""
+    """Speeds of the same round are compared: from one to the next, the whole machine may have become slower."""
     return [own / other for own, other in zip(ours["speeds"], theirs["speeds"], strict=True)]
 
 
@@ -192,8 +192,8 @@ def main() -> None:
         "Rendered by `python benchmarks/render_decode.py` from the JSON files in `decoding/`; do not edit.",
         "",
         "One random Transformer-base (512, 6 + 6 layers, vocabulary of 32,000), the same weights and sentences for all",
-        "engines, outputs of fixed length, beam 4, rounds interleaved: medians and ranges. A share of speed is the median",
-        "of the shares in each round. How the others are run:",
+        "engines, outputs of fixed length, beam 4, rounds interleaved: medians and ranges. A share of speed is the",
+        "median of its shares in each round. How the others are run:",
         "[peers](../../benchmarks/peers/README.md). Source ids are tensors before the clock starts, in all engines;",
         "whatever constraints need is made while it runs. On a GPU, and at batch 1, a round is eight batches one after",
         "the other; ours lays out the next one while the device is at work. Garbage collection is off meanwhile,",

@@ -1,6 +1,10 @@
-"""Tensors that go to a device together."""
+"""Tensors that go to a device together; memory that is kept."""
 
 from __future__ import annotations
+
+import platform
+import subprocess
+import sys
 
 import numpy as np
 import pytest
@@ -30,3 +34,20 @@ def test_they_share_aligned_memory_on_any_device(device):
     starts = [tensor.storage_offset() * tensor.itemsize for tensor in tensors]
     assert sizes == {3 * ALIGNMENT + ALIGNMENT + 3 * ALIGNMENT + ALIGNMENT}
     assert starts == [0, 3 * ALIGNMENT, 4 * ALIGNMENT, 7 * ALIGNMENT, 7 * ALIGNMENT]
+
+
+@pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="only glibc has this habit, and can be told")
+def test_memory_that_is_freed_is_used_again():
+    """In a process of its own: it holds for good. Fresh pages fault when they are first written to."""
+    program = """
+import resource, torch
+from termweave.accelerators import keep_memory
+keep_memory()
+for number in range(20):
+    torch.ones(2**24)  # 64 MiB
+    if number == 9:
+        before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
+print((resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before) * resource.getpagesize())
+"""
+    found = subprocess.run([sys.executable, "-c", program], check=True, capture_output=True, text=True)
+    assert int(found.stdout) < 2**26  # less than one such block in ten

@@ -12,7 +12,7 @@ from itertools import islice
 from pathlib import Path
 from typing import IO, Any
 
-from termweave.accelerators import allow_fast_products
+from termweave.accelerators import prepare_process
 from termweave.constraints.constraint import Constraint
 from termweave.decoding.confidence import with_probabilities
 from termweave.decoding.marked import MarkedSentence, with_marks
@@ -64,7 +64,7 @@ class TextWork:
         precision: str,
         **options: Any,
     ) -> Iterator[TextWork]:
-        allow_fast_products()
+        prepare_process()
         translator = Translator.load(model, device, precision)
         chosen = chosen_direction(direction, translator)
         with _receipt_file(receipts) as file:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import uvicorn
 
-from termweave.accelerators import allow_fast_products
+from termweave.accelerators import prepare_process
 from termweave.decoding.translator import Translator
 from termweave.errors import ConfigError
 from termweave.server.app import create_app
@@ -27,7 +27,7 @@ def serve(
     require_store(host, store)
     listening = _listen(host, port)
     log_as_json()
-    allow_fast_products()
+    prepare_process()
     translator = Translator.load(model, device, precision)
     backend = TranslatorBackend(translator, settings.gathering.batch_tokens)
     backend.warm_up()

@@ -10,7 +10,7 @@ from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from termweave.accelerators import allow_fast_products
+from termweave.accelerators import prepare_process
 from termweave.decoding.confidence import with_probabilities
 from termweave.decoding.places import line_places, named_places
 from termweave.decoding.requests import Wanted, chosen_direction, receipt_record, shortened
@@ -162,7 +162,7 @@ class ChunkWorker:
 
     def _load(self) -> Translator:
         settings = self.settings
-        allow_fast_products()
+        prepare_process()
         translator = Translator.load(settings.model, settings.device, settings.precision)
         self._direction = chosen_direction(settings.direction, translator)
         self._terminology = settings.wanted.terminology(self._direction)
