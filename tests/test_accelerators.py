@@ -37,17 +37,30 @@ def test_they_share_aligned_memory_on_any_device(device):
 
 
 @pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="only glibc has this habit, and can be told")
-def test_memory_that_is_freed_is_used_again():
+@pytest.mark.parametrize("threads", [False, True])
+def test_memory_that_is_freed_is_used_again(threads):
     """In a process of its own: it holds for good. Fresh pages fault when they are first written to."""
-    program = """
-import resource, torch
+    program = f"""
+import resource, threading, torch
 from termweave.accelerators import keep_memory
+
+def faults():
+    return resource.getrusage(resource.RUSAGE_SELF).ru_minflt
+
+def work():
+    for number in range(20):
+        torch.ones(2**24)  # 64 MiB
+        if number == 9:
+            before = faults()
+    print((faults() - before) * resource.getpagesize())
+
 keep_memory()
-for number in range(20):
-    torch.ones(2**24)  # 64 MiB
-    if number == 9:
-        before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
-print((resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before) * resource.getpagesize())
+if {threads}:
+    thread = threading.Thread(target=work)
+    thread.start()
+    thread.join()
+else:
+    work()
 """
     found = subprocess.run([sys.executable, "-c", program], check=True, capture_output=True, text=True)
     assert int(found.stdout) < 2**26  # less than one such block in ten

@@ -21,7 +21,7 @@ from termweave.storage import Array
 WITH_KERNELS = ("cuda",)  # devices
 CPU = torch.device("cpu")
 ALIGNMENT = 64  # bytes, of tensors in memory they share
-M_TRIM_THRESHOLD, M_MMAP_MAX = -1, -4  # as in malloc.h
+M_TRIM_THRESHOLD, M_MMAP_MAX, M_ARENA_MAX = -1, -4, -8  # as in malloc.h
 NUMPY_TYPES = {torch.long: np.int64, torch.bool: np.bool_}
 
 
@@ -119,6 +119,7 @@ def keep_memory() -> None:
     if mallopt is not None:  # glibc
         mallopt(M_MMAP_MAX, 0)
         mallopt(M_TRIM_THRESHOLD, 2**31 - 1)
+        mallopt(M_ARENA_MAX, 1)  # memory that threads have of their own is given back all the same
 
 
 def choose_device(name: str) -> torch.device:
