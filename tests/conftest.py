@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 import pytest
 import torch
 
 from termweave.config import ModelConfig
 from termweave.data.batches import Batch, constraints_from_ids
+from termweave.model import attention_loops
 from termweave.model.transformer import Transformer
 
 VOCABULARY, PADDING = 40, 0
@@ -17,6 +18,14 @@ VOCABULARY, PADDING = 40, 0
 torch.set_num_threads(1)
 
 Pairs = Sequence[Sequence[tuple[Sequence[int], Sequence[int]]]]
+
+
+@pytest.fixture(scope="module")
+def without_loops() -> Iterator[None]:
+    """On a CPU, torch's operations alone: what kernels are compared with."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(attention_loops, "MOST_THREADS", 0)
+        yield
 
 
 @pytest.fixture

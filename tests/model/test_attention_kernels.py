@@ -21,6 +21,7 @@ from termweave.model import attention_kernels
 from termweave.model.attention import KeysValues, MultiHeadAttention, Visible, attend, attend_few
 from termweave.model.cache import FixedCache, SelfAttentionCache
 
+pytestmark = pytest.mark.usefixtures("without_loops")
 DEVICE = torch.device("cuda" if torch.cuda.is_available() else "cpu")
 HEADS = 2
 TYPES = st.sampled_from([torch.float32, torch.bfloat16])

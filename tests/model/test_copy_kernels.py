@@ -18,6 +18,7 @@ from termweave.config import ModelConfig
 from termweave.data.batches import constraints_from_ids
 from termweave.model.output import CopyOutput, Scores
 
+pytestmark = pytest.mark.usefixtures("without_loops")
 DEVICE = torch.device("cuda" if torch.cuda.is_available() else "cpu")
 VOCABULARY = 12
 DIMENSIONS = st.sampled_from([128, 384])  # read at once, and in three parts
