@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -43,6 +44,12 @@ def imported_parts(tree: ast.AST) -> set[str]:
             continue
         parts |= {name.split(".")[1] for name in names if name.startswith("termweave.")}
     return parts
+
+
+def test_no_two_modules_of_tests_have_the_same_name():
+    """pytest imports them by their names alone; depending on which process gets which, that fails only sometimes."""
+    names = [path.name for path in Path(__file__).parent.rglob("*.py") if path.name != "conftest.py"]
+    assert [name for name, times in Counter(names).items() if times > 1] == []
 
 
 def test_every_package_has_its_place_in_the_order():
