@@ -69,6 +69,7 @@ def test_no_placeholders(text: str) -> None:
         ("a <b>bold</b> word<br/>", ["<b>", "</b>", "<br/>"]),
         ("""<a href="x y" class='z'>t</a>""", ["""<a href="x y" class='z'>""", "</a>"]),
         ("<input disabled><x:y-z.w id=1 />", ["<input disabled>", "<x:y-z.w id=1 />"]),
+        ('<a download href="a?x>3">t</a>', ['<a download href="a?x>3">', "</a>"]),
         ("</p >&nbsp;&#160;&#xA0;&amp;", ["</p >", "&nbsp;", "&#160;", "&#xA0;", "&amp;"]),
         ("a < b and c > d, a <b and c> d, 1<2>0, <>, AT&T; x &y", []),
     ],

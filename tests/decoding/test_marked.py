@@ -18,6 +18,10 @@ from termweave.decoding.terminology import Receipt
         ("ein <7/> und <1>Haus</1>", "ein <7/> und Haus", [("1", (13, 17))]),
         ("ein <2>Haus", "ein Haus", [("2", (4, 8), True, False)]),
         ("ein</2> Haus", "ein Haus", [("2", (0, 3), False, True)]),
+        ("<1>Haus</1><2>Schiff</2>", "Haus Schiff", [("1", (0, 4)), ("2", (4, 11))]),
+        ("Haus<1>2</1> brennt", "Haus 2 brennt", [("1", (4, 6))]),
+        ("<1>H</1>aus", "Haus", [("1", (0, 1))]),
+        ("<1></1> Haus", "Haus", [("1", (0, 0), True, True, True)]),
     ],
 )
 def test_pairs_are_taken_out(line, text, pairs):
@@ -59,6 +63,8 @@ def spans(text: str) -> list[tuple[int, int]]:
         ("a b</1> c", "C A B", (2, 0, 1), "C A B</1>"),
         ("a</1> <2>b</2> <3>c", "A B C", (0, 1, 2), "A</1> <2>B</2> <3>C"),
         ("a <1>b <2>c</2>", "A C B", (0, 2, 1), "A <1><2>C</2> B"),
+        ("a <1></1>b c", "C A B", (2, 0, 1), "C A<1></1> B"),
+        ("<1></1> a b", "B A", (1, 0), "<1></1> B A"),
     ],
 )
 def test_marks_go_where_the_words_went(line, output, aligned, expected):

@@ -44,7 +44,7 @@ _CONVERSION = r"[-+#0]{0,5}+(?:\d{1,5}+|\*)?(?:\.(?:\d{1,5}+|\*))?(?:hh?|ll?|[qj
 _PLACEHOLDER = "|".join(
     [
         r"\{\{[^{}\n]{1,200}\}\}",  # {{ name }}
-        r"\$\{[^{}\s]{1,200}\}",  # ${name}
+        r"[$%]\{[^{}\s]{1,200}\}",  # ${name}, %{name}
         r"\$\([A-Za-z_][0-9A-Za-z_.]{0,100}\)",  # $(name)
         rf"(?<![{_LETTER}$])\$[A-Za-z_][0-9A-Za-z_]{{0,100}}+",  # $name
         r"\{[\w.\[\]'\"!:<>=^+#,%|-]{0,200}\}",  # {name}, {0:>8}, {}
@@ -56,8 +56,11 @@ _PLACEHOLDER = "|".join(
     ]
 )
 
-_VALUE = r"""(?:"[^"<>]*+"|'[^'<>]*+'|[^\s"'<>=`]++)"""
-_BARE = "disabled|checked|hidden|required|selected|readonly|multiple|autofocus|open|async|defer|controls"
+_VALUE = r"""(?:"[^"<]*+"|'[^'<]*+'|[^\s"'<>=`]++)"""
+_BARE = (
+    "disabled|checked|hidden|required|selected|readonly|multiple|autofocus|open|async|defer|controls|download|muted|loop|"
+    "autoplay|novalidate|itemscope|reversed|allowfullscreen|data-[\\w-]++"
+)
 _TAG = "|".join(
     [
         rf"<[A-Za-z][\w:.-]*+(?:\s++(?:(?:{_BARE})(?=[\s/>])|[\w:.@-]++\s*+=\s*+{_VALUE}))*+\s*+/?>",

@@ -42,9 +42,14 @@ class Pair:
     inside: Span
     opens: bool = True
     closes: bool = True
+    space_after: bool = False  # a pair around nothing that leads the sentence, such as an icon, keeps its distance
+
+    @property
+    def is_empty(self) -> bool:
+        return self.opens and self.closes and self.inside[0] == self.inside[1]
 
     def around(self, text: str) -> str:
-        return f"<{self.name}>" * self.opens + text + f"</{self.name}>" * self.closes
+        return f"<{self.name}>" * self.opens + text + f"</{self.name}>" * self.closes + " " * self.space_after
 
 
 @dataclass(frozen=True)
@@ -58,20 +63,25 @@ class MarkedSentence:
         matches = list(_MARK.finditer(line))
         if not matches:
             return None
-        pieces, position = [], 0
+        pieces: list[str] = []
+        position = 0
         opened: dict[str, int] = {}
         pairs: dict[str, Pair] = {}
+        between = ""  # the marks since the last piece of text, as their slashes or dots
         for match in matches:
-            pieces.append(line[position : match.start()])
+            piece = line[position : match.start()]
+            pieces.append(_apart(pieces, between, piece))
             position = match.end()
             place, (closing, name) = _length("".join(pieces)), match.groups()
+            between = ("" if piece else between) + (closing or ".")
             if not closing and name not in opened:
                 opened[name] = place
             elif closing and name not in pairs:
-                pairs[name] = Pair(name, (opened.get(name, 0), place), opens=name in opened)
+                leads = place == 0 and line[position : position + 1] == " "
+                pairs[name] = Pair(name, (opened.get(name, 0), place), name in opened, space_after=leads)
             else:
                 return None
-        text = normalise("".join(pieces) + line[position:])
+        text = normalise("".join(pieces) + _apart(pieces, between, line[position:]))
         for name in opened.keys() - pairs.keys():
             pairs[name] = Pair(name, (opened[name], len(text)), closes=False)
         in_order = [*(pairs[name] for name in opened), *(pair for pair in pairs.values() if not pair.opens)]
@@ -84,6 +94,9 @@ class MarkedSentence:
         """
         spans: dict[str, Span] = {}
         for pair in self.pairs:
+            if pair.is_empty and len(words):
+                spans[pair.name] = (_where(pair.inside[0], words, attention, source),) * 2
+                continue
             place = _best_run(_gains(pair, source, attention))
             if place is None:
                 return None
@@ -147,6 +160,24 @@ def _gains(pair: Pair, source: Sequence[Span], attention: Tensor) -> list[float]
     inside = torch.tensor([_overlaps(span, pair.inside) for span in source])
     gains: list[float] = (2 * attention[:, inside].sum(dim=1) - 1).tolist()
     return gains
+
+
+def _where(place: int, words: Sequence[Span], attention: Tensor, source: Sequence[Span]) -> int:
+    """Where nothing but marks stands in the output: behind the translation of the word it stands behind."""
+    before = [index for index, span in enumerate(source) if span[1] <= place]
+    return words[int(attention[:, before[-1]].argmax())][1] if before else words[0][0]
+
+
+def _apart(pieces: Sequence[str], between: str, piece: str) -> str:
+    """A piece of text, with a space before it where marks alone keep it from becoming one word with what is before it.
+
+    They do if one element ends and another begins, as cells and items do, and between a word and a number, as that of
+    a footnote. Else they stand inside of a word.
+    """
+    before = next((text[-1] for text in reversed(pieces) if text), "")
+    if not (between and before.isalnum() and piece[:1].isalnum()):
+        return piece
+    return f" {piece}" if "/." in between or before.isdigit() != piece[0].isdigit() else piece
 
 
 def _best_run(gains: Sequence[float]) -> Span | None:

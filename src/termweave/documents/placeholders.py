@@ -1,17 +1,18 @@
-"""Pieces of text that a translation must repeat as they are: `%s`, `{name}`, addresses."""
+"""Pieces of text that a translation must repeat as they are: `%s`, `{name}`, addresses, tags."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterator
 
-from termweave.documents.segments import Kind, Mark, Part, Text, fixed
+from termweave.constraints.protection import find_protected
+from termweave.documents.segments import Kind, Mark, Part, Text, fixed, in_pairs
 
 _PLACEHOLDER = re.compile(
     r"""
     https?://[^\s<>"'{}|\\^`]*[\w/\#=&]           # an address, without the full stop after it
   | (?<![\w.+-])[\w.+-]++@\w[\w-]*+(?:\.[\w-]++)+  # a mail address
-  | \$\{[^{}\s]++\}                               # ${name}
+  | [$%]\{[^{}\s]++\}                            # ${name} %{name}
   | \{\{[^{}\n]++\}\}                             # {{ name }}
   | \{[\w.:!\[\]-]*+\}                            # {} {0} {name} {price:.2f}
   | %\(\w++\)[-+\#0]*+\d*+(?:\.\d++)?[a-zA-Z]     # %(name)s
@@ -27,6 +28,9 @@ _FORMAT = re.compile(
     re.VERBOSE,
 )
 _IN_ORDER = re.compile(r"(?<!%)%(?:[^(%\d]|\d++[^$\d])|\{\}")
+_TAG_NAME = re.compile(r"</?([A-Za-z][\w:.-]*)")
+# No sentence goes across these. Those of HTML are in `html.py`; here are the ones that messages hold.
+_BLOCKS = re.compile(r"br|hr|p|div|[uod]l|li|d[td]|table|t[rdh]|option|h[1-6]")
 _LINE_BREAKS = re.compile(r"[\n\r\v\f\x1c-\x1e\x85\u2028\u2029]+")
 
 
@@ -50,6 +54,30 @@ def line_parts(text: str, is_format: bool = False) -> Iterator[Part]:
         yield fixed(match[0])
         start = match.end()
     yield from text_parts(text[start:], is_format)
+
+
+def tagged_parts(text: str, is_format: bool = False) -> list[Part]:
+    """The same for text that may hold tags, as messages of programs do: they move with their words, or end a sentence.
+
+    Left to the model as words that must stand in its output, they tore out what stood between them.
+    """
+    parts: list[Part] = []
+    start = 0
+    for span in find_protected(text):
+        if span.kind == "tag" and (name := _TAG_NAME.match(text, span.start)):
+            parts += line_parts(text[start : span.start], is_format)
+            parts.append(_tag(text[span.start : span.end], name[1].lower()))
+            start = span.end
+    parts += line_parts(text[start:], is_format)
+    return in_pairs(parts, lonely=Kind.WORD)
+
+
+def _tag(source: str, name: str) -> Mark:
+    if _BLOCKS.fullmatch(name):
+        return fixed(source)
+    if source.endswith("/>"):
+        return Mark(Kind.WORD, source)
+    return Mark(Kind.CLOSE if source.startswith("</") else Kind.OPEN, source, int.from_bytes(name.encode()))
 
 
 def depends_on_order(placeholder: str) -> bool:

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from termweave.documents.document import BYTE_ORDER_MARK, Options, Through, read_lines
-from termweave.documents.placeholders import line_parts
+from termweave.documents.placeholders import tagged_parts
 from termweave.documents.segments import Mark, Part, Segment, fixed
 
 
@@ -25,7 +25,7 @@ class PlainText:
             if number == 1 and line.startswith(BYTE_ORDER_MARK):
                 parts.append(fixed(BYTE_ORDER_MARK))
                 text = line[1:]
-            parts.extend(line_parts(text))
+            parts.extend(tagged_parts(text))
             yield Segment(tuple(parts), weight=len(line.encode()))
 
     def translated(self, through: Through) -> Iterator[bytes]:

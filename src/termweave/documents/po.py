@@ -20,7 +20,7 @@ import polib
 
 from termweave import __version__
 from termweave.documents.document import Options, Through, line_end_of, read_whole, with_line_ends
-from termweave.documents.placeholders import line_parts
+from termweave.documents.placeholders import tagged_parts
 from termweave.documents.segments import Segment
 from termweave.errors import DataError
 
@@ -180,7 +180,7 @@ def _reason(error: Exception, path: Path) -> str:
 
 
 def _segment(text: str, is_format: bool) -> Segment:
-    return Segment(tuple(line_parts(text, is_format)), weight=1)
+    return Segment(tuple(tagged_parts(text, is_format)), weight=1)
 
 
 def _rule(language: str) -> str:

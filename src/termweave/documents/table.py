@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from termweave.documents.document import BYTE_ORDER_MARK, Options, Through, read_lines
-from termweave.documents.placeholders import line_parts
+from termweave.documents.placeholders import line_parts, tagged_parts
 from termweave.documents.segments import Mark, Part, Segment, Text, fixed
 from termweave.errors import ConfigError, DataError
 
@@ -81,14 +81,16 @@ _EDGE = fixed("")  # of a cell that is not quoted
 def _cell(cell: str) -> Iterator[Part]:
     if len(cell) < 2 or not (cell.startswith('"') and cell.endswith('"')):
         yield _EDGE
-        yield from line_parts(cell)
+        yield from tagged_parts(cell)
         yield _EDGE
         return
     yield _QUOTE
-    for index, piece in enumerate(cell[1:-1].split('""')):
+    pieces = cell[1:-1].split('""')
+    parts_of = tagged_parts if len(pieces) == 1 else line_parts  # tags between quotation marks belong to several pieces
+    for index, piece in enumerate(pieces):
         if index:
             yield Text('"', '""')
-        yield from line_parts(piece)
+        yield from parts_of(piece)
     yield _QUOTE
 
 

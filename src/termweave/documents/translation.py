@@ -17,7 +17,7 @@ from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field, replace
 
-from termweave.documents.placeholders import line_parts
+from termweave.documents.placeholders import tagged_parts
 from termweave.documents.segments import Kind, Mark, Part, Segment, Text, has_words
 from termweave.documents.sentences import Terms, boundaries
 from termweave.documents.tokens import Request, cleaned, request
@@ -348,6 +348,6 @@ def translate_text(
     settled: Settled = lambda again, left: None,
 ) -> str:
     """A long text, sentence by sentence. Its line breaks and all other space between sentences stay."""
-    segment = Segment(tuple(line_parts(text)))
+    segment = Segment(tuple(tagged_parts(text)))
     [result] = SegmentTranslator(translate, language, terms=terms, settled=settled)([segment])
     return "".join(part.shown if isinstance(part, Text) else part.source for part in result.parts)
