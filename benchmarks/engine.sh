@@ -34,7 +34,7 @@ look)
     decode look.json 150 --precisions float32 --batches 128 --rounds 3
     limits look-limits.json 60 --precisions float32 --batches 128
     ;;
-bars) decode gpu.json 240 --batches 128 32 1 8 256 --rounds 3 ;;
+bars) decode gpu.json 240 --batches 128 32 1 8 256 --rounds 5 ;;
 growth)
     timeout 100 python3 benchmarks/decode_growth.py --device "$DEVICE" --output "$OUT/growth-gpu.json" $TINY
     date +%T
