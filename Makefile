@@ -15,8 +15,11 @@ $(STAMP): pyproject.toml pins.txt
 	$(BIN)/pip install --quiet -c pins.txt -e '.[dev]'
 	touch $@
 
-demo: toy
+# The model that comes with the package, without and with a glossary.
+demo: install
+	$(BIN)/termweave demo
 
+# The whole path on a small corpus of our own: prepare, train both stages, compare.
 toy: install
 	$(BIN)/termweave toy runs/toy
 

@@ -9,6 +9,8 @@
 # configs/ready.toml. With OUT=folder, `watch` leaves the results there as an archive, and the packed model as soon as it
 # is there, in parts of at most 15 MiB: cat them together and unpack them as src/termweave/ready. What MODEL_CARD.md says
 # of the model is measured later, on a CPU, with `benchmarks/ready.py`; here is only a first look at it.
+# SECONDS_TO_STAGE2: as many steps of stage 1 as fit into so many seconds from the start on, by the speed its shape had,
+# instead of those of configs/ready.toml.
 # While the file `hold` exists in the copy, nothing is trained: measure other things alone, then delete it.
 set -u
 source "$(dirname "$0")/background.sh"
@@ -20,7 +22,7 @@ if [ -f carry/ready/tokenizer.model ]; then # from any earlier `termweave prepar
 fi
 
 PHASE=${PHASE:-both}
-SHAPE_STEPS=${SHAPE_STEPS:-2000} SHAPE_SENTENCES=${SHAPE_SENTENCES:-500}
+SHAPE_STEPS=${SHAPE_STEPS:-1500} SHAPE_SENTENCES=${SHAPE_SENTENCES:-500}
 # To choose depth and width by.
 SHAPES=(
     "middle model.dimension=384 model.heads=6 model.feed_forward=1536 model.encoder_layers=6 model.decoder_layers=3"
@@ -64,7 +66,26 @@ END
     for own in "${SHAPES[@]}"; do
         [ "${own%% *}" != "$best" ] || for setting in ${own#* }; do OPTIONS="$OPTIONS --set $setting"; done
     done
+    local steps=$([ -z "${SECONDS_TO_STAGE2:-}" ] || steps_that_fit "runs/ready/$best")
+    [ -z "$steps" ] || OPTIONS="$OPTIONS --set training.stage1.steps=$steps"
+    compile_stage2 "runs/ready/$best/stage1/final" &
     model
+}
+
+STARTING=20 # seconds until the first step
+steps_that_fit() { # a shape: so many steps at the speed it had while it was alone, in hundreds
+    $PYTHON - "$1/stage1/log.jsonl" $((SECONDS_TO_STAGE2 - SECONDS - STARTING)) <<'END'
+import json, sys
+speed = max(json.loads(line)["steps_per_second"] for line in open(sys.argv[1]))
+print(max(int(speed * float(sys.argv[2])) // 100 * 100, 100))
+END
+}
+
+compile_stage2() { # a model: three steps from it, beside stage 1, so that stage 2 finds its code compiled
+    while kill -0 $PREPARING 2>/dev/null; do sleep 1; done
+    logged compile nice $PYTHON -m termweave train $CONFIG --stage 2 $OPTIONS --set "training.start_from=$1" \
+        --set training.stage2.steps=3 --set training.folder=runs/ready/compile
+    tell "stage 2 compiled"
 }
 
 model() {
@@ -73,7 +94,7 @@ model() {
     wait # for phrases
     logged stage2 $PYTHON -m termweave train $CONFIG --stage 2 $OPTIONS
     tell "stage 2: $(tail -n 1 log.stage2.txt | cut -c1-150)"
-    logged pack $PYTHON -m termweave pack runs/ready/model/stage2/final runs/ready/packed
+    logged pack $PYTHON -m termweave pack runs/ready/model/stage2/final runs/ready/packed --gate-shift=-2
     tar cf - -C runs/ready packed | split -b 15M -d - runs/ready/packed.tar.
     tell "packed: $(du -sk runs/ready/packed | cut -f1) KiB"
     look_at packed runs/ready/packed look
@@ -84,6 +105,7 @@ whole_run() {
     logged encode nice $PYTHON -m termweave prepare $CONFIG --until encode --set data.workers=$WORKERS $OPTIONS
     tell encoded
     logged prepare nice $PYTHON -m termweave prepare $CONFIG --set data.workers=$WORKERS $OPTIONS &
+    PREPARING=$!
     while [ -e hold ]; do sleep 1; done
     "$PHASE"
     wait

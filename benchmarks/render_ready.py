@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +25,8 @@ RECIPE = """\
 ## How it was trained
 
 [configs/ready.toml](configs/ready.toml) is the whole recipe: `termweave prepare`, `termweave train`, then
-`termweave pack`. {first} steps of stage 1 and {second} of stage 2, {tokens:,} target subwords each at most, on one GPU.
+`termweave pack --gate-shift=-2` (why: [decisions](docs/decisions.md#training)). {first:,} steps of stage 1 and
+{second:,} of stage 2, {tokens:,} target subwords each at most, took {minutes:.0f} minutes on one GPU.
 
 | text | pairs | licence |
 |---|---|---|
@@ -33,7 +35,7 @@ RECIPE = """\
 | Tatoeba, everyday sentences, three times over | 157,388 | CC-BY 2.0 FR |
 | Multi30k, captions, three times over | 28,972 | research |
 
-Sentences of the test sets below were removed from it.
+Sentences of the test sets above were removed from it.
 """
 LIMITS = """\
 ## What to mind
@@ -54,7 +56,14 @@ def render(results: Path, page: Path) -> None:
     parts += shapes([storage.read_json(path) for path in sorted(results.glob("shape.*.json"))])
     training = load_config(CONFIG).training
     steps = {"first": training.stage1.steps, "second": training.stage2.steps, "tokens": training.batch_tokens}
-    storage.write_text(page, "\n".join([*parts, RECIPE.format(**steps), LIMITS]).rstrip() + "\n")
+    minutes = sum(seconds(path, training.log_every) for path in results.glob("log.*.jsonl")) / 60
+    recipe = RECIPE.format(**steps, minutes=minutes)
+    storage.write_text(page, "\n".join([*parts, recipe, LIMITS]).rstrip() + "\n")
+
+
+def seconds(log: Path, every: int) -> float:
+    """How long a stage took, by the speeds in its log."""
+    return sum(every / json.loads(line)["steps_per_second"] for line in log.read_text(encoding="utf-8").splitlines())
 
 
 def about(model: Path) -> str:
@@ -111,10 +120,13 @@ def shapes(reports: list[dict[str, Any]]) -> list[str]:
     return [
         "## Depth and width",
         "",
-        "Shapes of about the same size after a short stage 1 of as many steps each: BLEU on the first",
-        f"{sentences:,} sentences of each set. The size is that with all constraint modules.",
+        "Shapes of about the same size after a short stage 1 of as many steps each, 1,500 of 65,536 target subwords:",
+        f"BLEU on the first {sentences:,} sentences of each set. The size is that with all constraint modules.",
         "",
         *table(header, rows),
+        "After so few steps none of them can translate yet: this says which one learns fastest, not which would be",
+        "best in the end. The model has that shape and one layer more in its encoder: more does not fit into 32 MiB.",
+        "",
     ]
 
 
@@ -150,7 +162,7 @@ def speed(report: dict[str, Any]) -> list[str]:
     return [
         "## Speed",
         "",
-        f"{report['processor']}, {report['threads']} threads, eight-bit weights, beam 4;",
+        f"{report['processor']}, {report['threads']} threads, beam 4, int8, as it runs on a CPU by default;",
         f"{report['sentences']:,} sentences of `dev.software`, {report['direction']}, {report['entries']:,} entries,",
         f"{report['terms']:,} terms found and guaranteed.",
         "",

@@ -64,3 +64,18 @@ else:
 """
     found = subprocess.run([sys.executable, "-c", program], check=True, capture_output=True, text=True)
     assert int(found.stdout) < 2**26  # less than one such block in ten
+
+
+def test_objects_are_looked_through_less_often_and_never_more_often():
+    """In a process of its own: it holds for good."""
+    program = """
+import gc
+from termweave.accelerators import COLLECT_AFTER, collect_seldom
+older = gc.get_threshold()[1:]
+collect_seldom()
+assert gc.get_threshold() == (COLLECT_AFTER, *older)
+gc.set_threshold(2 * COLLECT_AFTER)
+collect_seldom()
+assert gc.get_threshold() == (2 * COLLECT_AFTER, *older)
+"""
+    subprocess.run([sys.executable, "-c", program], check=True)

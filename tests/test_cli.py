@@ -372,14 +372,13 @@ def test_long_lines_are_translated_in_pieces(termweave, files, model):
     assert result.code == 0 and (files / "long.en.txt").exists()
 
 
-def test_no_ready_model_is_explained(termweave, files):
-    from termweave.model.checkpoint import SETTINGS, ready_model  # noqa: F401
-
-    folder = Path(__file__).parents[1] / "src" / "termweave" / "ready"
-    if (folder / SETTINGS).exists():
-        pytest.skip("there is one")
-    result = termweave("translate", "text.de")
-    assert result.code == 1 and "holds no ready model" in result.errors
+def test_without_a_model_the_ready_one_translates(termweave, files):
+    (files / "own.txt").write_text("Das alte Haus brennt.\n", encoding="utf-8")
+    result = termweave("translate", "own.txt", "--direction", "de-en", "--term", "Haus=building", "--output", "-")
+    assert result.code == 0, result.errors
+    assert "building" in result.output
+    result = termweave("translate", "own.txt")
+    assert result.code == 1 and "choose one of: de-en, en-de" in result.errors
 
 
 def test_translate_the_next_best_below_the_best(termweave, files, model):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import gc
 import sys
 from collections.abc import Iterable, Sequence
 from contextlib import AbstractContextManager, nullcontext
@@ -22,6 +23,7 @@ WITH_KERNELS = ("cuda",)  # devices
 CPU = torch.device("cpu")
 ALIGNMENT = 64  # bytes, of tensors in memory they share
 M_TRIM_THRESHOLD, M_MMAP_MAX, M_ARENA_MAX = -1, -4, -8  # as in malloc.h
+COLLECT_AFTER = 10_000  # new objects
 NUMPY_TYPES = {torch.long: np.int64, torch.bool: np.bool_}
 
 
@@ -102,6 +104,16 @@ def prepare_process() -> None:
     """What our commands do for themselves before they translate; a program that uses the package decides on its own."""
     allow_fast_products()
     keep_memory()
+    collect_seldom()
+
+
+def collect_seldom() -> None:
+    """Let Python look less often for objects that only hold each other.
+
+    A large glossary is hundreds of thousands of objects that stay; to look through all took 0.2 s, after every thousand
+    sentences or so.
+    """
+    gc.set_threshold(max(COLLECT_AFTER, gc.get_threshold()[0]))
 
 
 def allow_fast_products() -> None:

@@ -9,8 +9,10 @@ import pytest
 
 from termweave import Constraint, Translation, Translator
 from termweave.decoding import searcher, stutter
-from termweave.decoding import translator as module
+from termweave.decoding.batching import Request
 from termweave.decoding.beam import Hypothesis, beam_search
+from termweave.decoding.demands import Wishes
+from termweave.decoding.terminology import TermPlan
 from termweave.errors import CheckpointError, ConfigError, ConstraintError, DataError
 
 SENTENCES = [
@@ -146,7 +148,7 @@ def test_every_precision_translates(make_folder, translator, precision):
 
 
 def test_a_precision_nobody_knows(make_folder):
-    with pytest.raises(ConfigError, match="unknown precision 'int4'; use one of: float32, bfloat16, int8"):
+    with pytest.raises(ConfigError, match="unknown precision 'int4'; use one of: auto, float32, bfloat16, int8"):
         Translator.load(make_folder("de-en"), "cpu", "int4")
 
 
@@ -214,11 +216,19 @@ def test_several_outputs_must_all_be_met(translator, told_outputs):
 def test_many_constraints_are_guaranteed_from_the_start(translator, told_outputs):
     _, asked = told_outputs
     pairs = [("ein", "one"), ("Haus", "house"), ("Fluss", "river"), ("Mehl", "flour")]
-    many = [Constraint(*pair) for pair in pairs[-(module.FEW + 1) :]]
-    assert len(many) == module.FEW + 1
+    many = [Constraint(*pair) for pair in pairs]
     results = translator.translate(["ein Haus am Fluss verkauft Mehl", "der Fluss"], [many, []])
     assert asked == [(2, 4)]  # one search of both sentences, with the usual places
     assert None not in results[0].spans
+
+
+@pytest.mark.parametrize(
+    "subwords, constraints, expected",
+    [(5, 1, True), (5, 2, False), (19, 2, False), (20, 2, True), (30, 3, True), (300, 3, True), (300, 4, False)],
+)
+def test_what_is_few_goes_by_the_length_of_the_sentence(translator, subwords, constraints, expected):
+    wishes = Wishes(required=(Constraint("Haus", "house"),) * constraints)
+    assert translator._has_few(Request(0, [5] * subwords, [], (), wishes, TermPlan())) is expected
 
 
 def test_the_first_translation_needs_no_compiler(make_folder):

@@ -12,13 +12,16 @@ from safetensors.torch import load_file, save_file
 
 from termweave.config import ModelConfig
 from termweave.errors import CheckpointError
+from termweave.model import checkpoint
 from termweave.model.checkpoint import (
     average_weights,
+    is_packed,
     load_checkpoint,
     load_settings,
     load_weights,
     pack_checkpoint,
     put_weights,
+    ready_model,
     save_checkpoint,
 )
 from termweave.model.transformer import Transformer, constraint_parameters
@@ -87,12 +90,37 @@ def test_a_packed_model_is_the_same_rounded_to_eight_bits(folder, tmp_path):
     assert load_file(tmp_path / "packed" / "weights.safetensors")["embedding"].dtype == torch.int8
 
 
+def test_a_packed_model_is_known_by_its_weights(folder, tmp_path):
+    pack_checkpoint(folder, tmp_path / "packed")
+    assert is_packed(tmp_path / "packed") and not is_packed(folder)
+    (tmp_path / "packed" / "weights.safetensors").write_bytes(b"none")
+    with pytest.raises(CheckpointError, match="cannot be read"):
+        is_packed(tmp_path / "packed")
+
+
 def test_packing_twice_changes_nothing_more(folder, tmp_path):
     pack_checkpoint(folder, tmp_path / "once")
     pack_checkpoint(tmp_path / "once", tmp_path / "twice")
     once, twice = (load_file(tmp_path / name / "weights.safetensors") for name in ("once", "twice"))
     assert once.keys() == twice.keys()
     assert all(torch.equal(tensor, twice[name]) for name, tensor in once.items() if tensor.dtype == torch.int8)
+
+
+def test_the_gate_of_copy_can_be_shifted_and_no_other(tokenizer, tmp_path):
+    config = dataclasses.replace(CONFIG, variant="copy")
+    save_checkpoint(tmp_path / "copy", model(tokenizer, config).state_dict(), config, ["de-en"], tokenizer)
+    pack_checkpoint(tmp_path / "copy", tmp_path / "as-it-is")
+    pack_checkpoint(tmp_path / "copy", tmp_path / "shifted", gate_shift=-2.0)
+    before, after = (load_weights(tmp_path / name) for name in ("as-it-is", "shifted"))
+    assert {name for name in before if not torch.equal(before[name], after[name])} == {"output.gate.bias"}
+    assert torch.allclose(after["output.gate.bias"], before["output.gate.bias"] - 2)
+    save_checkpoint(tmp_path / "plain", model(tokenizer, PLAIN).state_dict(), PLAIN, ["de-en"], tokenizer)
+    with pytest.raises(CheckpointError, match="no gate to shift"):
+        pack_checkpoint(tmp_path / "plain", tmp_path / "packed", gate_shift=-2.0)
+    with pytest.raises(CheckpointError, match="cannot be shifted by nan"):
+        pack_checkpoint(tmp_path / "copy", tmp_path / "packed", gate_shift=float("nan"))
+    with pytest.raises(CheckpointError, match="packed into itself"):
+        pack_checkpoint(tmp_path / "copy", tmp_path / "copy")
 
 
 def test_a_failed_save_leaves_the_old_model(folder, tokenizer):
@@ -206,3 +234,9 @@ def test_weights_that_do_not_fit_are_refused(tokenizer, tmp_path):
     wide = model(tokenizer, dataclasses.replace(CONFIG, dimension=32)).state_dict()
     with pytest.raises(CheckpointError, match="do not fit the model"):
         put_weights(model(tokenizer), wide, tmp_path)
+
+
+def test_a_copy_without_the_ready_model_says_so(monkeypatch):
+    monkeypatch.setattr(checkpoint, "SETTINGS", "absent.json")
+    with pytest.raises(CheckpointError, match="holds no ready model; name a model folder"):
+        ready_model()

@@ -46,3 +46,20 @@ def test_the_loops_do_what_the_tensors_do(sentences, dimension, beam, steps, joi
     for row, constraints_of_row in enumerate(sentences):
         if not constraints_of_row:  # exactly the model's
             assert torch.equal(mixed.values[row], logits[row]) and torch.equal(mixed.offset[row], offset[row])
+
+
+@settings(max_examples=50, deadline=None)
+@given(SENTENCES, st.integers(0, 99))
+@torch.inference_mode()
+def test_joined_products_of_tokens_are_those_of_slots(sentences, seed):
+    torch.manual_seed(seed)
+    layer = CopyOutput(ModelConfig(dimension=8, heads=2, variant="copy")).eval()
+    constraints = constraints_from_ids(sentences, 0)
+    side = constraints.target
+    vectors = torch.randn(VOCABULARY, 8)[side.ids] + torch.randn(3, 8)[side.positions]
+    expected = layer.remember(constraints, vectors, torch.empty(0))
+    layer.join()
+    found = layer.remember(constraints, vectors, torch.empty(0))
+    assert torch.equal(found.filled, expected.filled) and torch.equal(found.tokens, expected.tokens)
+    for own, other in ((found.keys, expected.keys), (found.context, expected.context)):
+        torch.testing.assert_close(own[found.filled], other[found.filled], rtol=1e-5, atol=1e-5)

@@ -78,6 +78,32 @@ def test_spread_is_pad_where_there_is_something():
     assert torch.equal(side.spread(flat)[:, filled], side.pad(flat)[:, filled])
 
 
+def test_products_are_done_once_for_tokens_that_come_again():
+    side = constraints_from_ids([[FIRST, SECOND], [([5, 7, 7], [8])], [FIRST]], 0).source
+    flat, weight = torch.randn(len(side.ids), 4), torch.randn(4, 2)
+    rows: list[int] = []
+
+    def product(given: torch.Tensor) -> torch.Tensor:
+        rows.append(len(given))
+        return given @ weight
+
+    for token in range(len(side.ids)):  # embedded alike where they are alike
+        same = (side.ids == side.ids[token]) & (side.positions == side.positions[token])
+        flat[token] = flat[same.nonzero()[0, 0]]
+    torch.testing.assert_close(side.once(product, flat), flat @ weight)
+    # 5, 6 and 7 at their places, 10, 7 at the second place, and the filler
+    assert rows == [6]
+
+
+def test_inference_gives_the_vectors_of_training(make_model):
+    model = make_model()
+    tensors = constraints_from_ids([[FIRST, SECOND], [], [THIRD]], 0)
+    real = tensors.source.home < tensors.source.number.numel()
+    expected = model.vectorise(tensors).values[real]
+    with torch.no_grad():
+        torch.testing.assert_close(model.vectorise(tensors).values[real], expected)
+
+
 @pytest.mark.parametrize("together", [False, True])
 @torch.no_grad()
 def test_folded_adapters_give_the_same_keys_and_values(make_model, together):

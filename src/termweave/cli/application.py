@@ -32,6 +32,10 @@ Overrides = Annotated[
     ),
 ]
 Device = Annotated[str, typer.Option(help="cpu, cuda, or auto for a GPU where there is one.")]
+Precision = Annotated[
+    Literal["auto", "float32", "bfloat16", "int8"],
+    typer.Option(help="Of the weights; int8 is the fastest on a CPU, and auto takes it there for packed models."),
+]
 Beam = Annotated[int, typer.Option(min=1, help="Hypotheses kept per sentence.")]
 SearchName = Annotated[
     Literal["vdba", "beam", "cdalign"],

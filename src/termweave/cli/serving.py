@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from termweave.cli.application import Device, app, warn
+from termweave.cli.application import Device, Precision, app, warn
 
 if TYPE_CHECKING:
     from termweave.server.keys import KeyStore
@@ -46,9 +46,7 @@ def serve(
     port: Annotated[int, typer.Option(min=0, max=65535, help="0: any that is free.")] = 8080,
     store: Store = STORE,
     device: Device = "auto",
-    precision: Annotated[
-        Literal["float32", "bfloat16", "int8"], typer.Option(help="Of the weights; int8 is the fastest on a CPU.")
-    ] = "float32",
+    precision: Precision = "auto",
     batch_tokens: Annotated[int, typer.Option(min=1, max=_MOST, help="Source subwords translated at once.")] = 4096,
     patience: Annotated[
         float, typer.Option(min=0, max=1000, help="Milliseconds that a request waits for others to share a batch.")

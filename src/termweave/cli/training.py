@@ -44,6 +44,9 @@ def train(
 def pack(
     model: Annotated[Path, typer.Argument(help="Model folder, such as runs/toy/model/stage2/final.")],
     output: Annotated[Path, typer.Argument(help="Folder to write.")],
+    gate_shift: Annotated[
+        float, typer.Option(help="Added to the gate of `copy`: below zero, the model copies less readily.")
+    ] = 0.0,
 ) -> None:
     """Make a model folder a quarter of its size: weights of eight bits, with a scale for each row.
 
@@ -53,7 +56,7 @@ def pack(
     """
     from termweave.model.checkpoint import pack_checkpoint
 
-    pack_checkpoint(model, output)
+    pack_checkpoint(model, output, gate_shift)
     size = sum(path.stat().st_size for path in output.iterdir())
     typer.echo(f"{output}: {size / 2**20:.1f} MiB")
 
@@ -86,9 +89,11 @@ def demo(
     from termweave.decoding.translator import Translator
     from termweave.experiments.showcase import show_glossary
 
-    show_glossary(Translator.load(model, device, "int8" if device == "cpu" else "float32"))
+    translator = Translator.load(model, device, "int8" if device == "cpu" else "float32")
+    show_glossary(translator)
     named = "" if model is None else f" --model {model}"
+    way = "" if len(translator.directions) == 1 else f" --direction {translator.directions[0]}"
     typer.echo(
-        f"\nYour own text and terms: termweave translate FILE{named} --glossary TERMS.tsv --receipts receipts.jsonl"
+        f"\nYour own text and terms: termweave translate FILE{named}{way} --glossary TERMS.tsv --receipts terms.jsonl"
         f"\nOr on a page: termweave serve{named}, then open http://127.0.0.1:8080"
     )

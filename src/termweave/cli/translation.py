@@ -7,11 +7,11 @@ import sys
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from termweave.cli.application import Beam, Device, SearchName, app, told_if_interrupted, warn, write_lines
+from termweave.cli.application import Beam, Device, Precision, SearchName, app, told_if_interrupted, warn, write_lines
 from termweave.cli.effects import Given
 from termweave.cli.sharding import (
     ChunkLines,
@@ -89,9 +89,6 @@ AsJson = Annotated[
     bool, typer.Option("--json", help="A JSON object a sentence: output, score, receipts; implies --lines.")
 ]
 BatchTokens = Annotated[int, typer.Option(min=1, help="Source subwords translated at once.")]
-Precision = Annotated[
-    Literal["float32", "bfloat16", "int8"], typer.Option(help="Of the weights; int8 is the fastest on a CPU.")
-]
 
 
 @app.command()
@@ -121,7 +118,7 @@ def translate(
     as_json: AsJson = False,
     batch_tokens: BatchTokens = 4096,
     device: Device = "auto",
-    precision: Precision = "float32",
+    precision: Precision = "auto",
     shards: Shards = False,
     pairs: Pairs = False,
     workers: Workers = 0,

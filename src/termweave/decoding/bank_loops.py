@@ -20,6 +20,7 @@ from termweave.storage import Array
 
 IMPOSSIBLE = np.float32(-np.inf)
 FAR = 2**40  # more tokens than are ever missing
+UNKNOWN = -1  # no bits: of those, the highest is never set
 
 
 class Tables(NamedTuple):
@@ -94,9 +95,14 @@ def _choose(
     size = listed + beam + beam * (columns + 1)
     scores, keys = np.empty(size, dtype=np.float32), np.empty((5, size), dtype=np.int64)
     most = np.empty(beam, dtype=np.int64)
+    # What is missing at each node: hypotheses of a sentence have mostly met the same, and tokens lead to few nodes.
+    known = np.empty((2, tables.open_end.shape[1]), dtype=np.int64)
     for row in range(len(room)):
+        known[0] = UNKNOWN
+        # Tables are as wide as the sentence with the most asks for; most sentences use less than half of that.
+        used = _used(tables.tokens[row], -1), _used(tables.phrase_bits[row], 0), _used(tables.bit_length[row], 0)
         own = Tables(
-            tables.tokens[row],
+            tables.tokens[row, : used[0]],
             tables.next_node[row],
             tables.open_end[row],
             tables.completes[row],
@@ -104,25 +110,19 @@ def _choose(
             tables.forbidden[row],
             tables.gains[row],
             tables.inner_gains[row],
-            tables.phrase_bits[row],
-            tables.bit_length[row],
+            tables.phrase_bits[row, : used[1]],
+            tables.bit_length[row, : used[2]],
         )
+        before = place[0][row], place[1][row]
         is_ordered = shared[0][row]
         for index in range(beam):
             most[index] = room[row]
             # A hypothesis that would rather end must go on with what is missing.
             if wished[row, index] + base[row, index] > own_best[0][row, index]:
-                before = _missing(own, place[0][row, index], place[1][row, index], is_ordered)
-                most[index] = min(most[index], before - 1)
+                missing = _missing_of(own, before[0][index], before[1][index], is_ordered)
+                most[index] = min(most[index], missing - 1)
         count = _list(own, best, own_best, token_scores[row], row, end, scores, keys)
-        for index in range(count):
-            parent, token, column = keys[0, index], keys[1, index], keys[2, index]
-            node, bits, missing = _follow(
-                own, place[0][row, parent], place[1][row, parent], token, column, is_ordered, shared, end
-            )
-            keys[2, index], keys[3, index], keys[4, index] = node, bits, -missing
-            if missing > most[parent]:
-                scores[index] = IMPOSSIBLE
+        _follow(own, before, is_ordered, shared, end, most, known, scores[:count], keys)
         _take(scores[:count], keys, aware, row, chosen)
 
 
@@ -156,56 +156,121 @@ def _list(
     for parent in range(beam):
         for column in range(columns + 1):
             token = end if column == columns else own.tokens[column]
-            if token >= 0 and token_scores[parent, column] > IMPOSSIBLE:
-                scores[count], keys[0, count] = token_scores[parent, column], parent
-                keys[1, count], keys[2, count] = token, column
+            score = token_scores[parent, -1] if column == columns else token_scores[parent, column]
+            if token >= 0 and score > IMPOSSIBLE:
+                scores[count], keys[0, count], keys[1, count], keys[2, count] = score, parent, token, column
                 count += 1
     return count
 
 
 @numba.njit(nogil=True, cache=True)
 def _follow(
-    own: Tables, node: int, bits: int, token: int, column: int, is_ordered: bool, shared: tuple[Array, ...], end: int
-) -> tuple[int, int, int]:
-    """Where a token leads, and what is missing then: too much where it would complete something forbidden."""
-    joined = own.open_end[node] and shared[1][token]
-    fulfilled = bits if joined else _closed(own, node, bits, is_ordered)
-    if column < 0:
-        column = len(own.tokens) + int(shared[2][token])
-    following = own.next_node[node, column]
-    if token == end:  # it leads nowhere; that it comes only when nothing is missing has been seen to already
-        return following, fulfilled, 0
-    if (own.forbidden[following] and not own.open_end[following]) or (own.forbidden[node] and not joined):
-        return following, fulfilled, FAR
-    return following, fulfilled, _missing(own, following, fulfilled, is_ordered)
+    own: Tables,
+    before: tuple[Array, Array],  # nodes and bits of the hypotheses
+    is_ordered: bool,
+    shared: tuple[Array, ...],
+    end: int,
+    most: Array,  # tokens that may be missing after a hypothesis
+    known: Array,  # (2, nodes) bits and what is missing with them, of the last time it was asked
+    scores: Array,
+    keys: Array,  # parents, tokens and columns; becomes parents, tokens, nodes, bits and banks
+) -> None:
+    """Where candidates lead, and what is missing then: impossible where that is too much, or something forbidden."""
+    # Taken out of their tuples here: done at every use inside the loop, that took longer than all of the rest.
+    nodes, bits = before
+    next_node, open_end, forbidden = own.next_node, own.open_end, own.forbidden
+    completes, lowest, bit_length = own.completes, own.lowest, own.bit_length
+    phrase_bits, gains, inner_gains = own.phrase_bits, own.gains, own.inner_gains
+    inner_start, vocabulary_open_end = shared[1], shared[2]
+    for index in range(len(scores)):
+        parent, token, column = keys[0, index], keys[1, index], keys[2, index]
+        node = nodes[parent]
+        joined = open_end[node] and inner_start[token]
+        fulfilled = bits[parent] if joined else _closed(completes[node], lowest[node], bits[parent], is_ordered)
+        if column < 0:
+            column = next_node.shape[1] - 2 + int(vocabulary_open_end[token])
+        following = next_node[node, column]
+        missing = 0
+        if token == end:  # it leads nowhere; that it comes only when nothing is missing has been seen to already
+            pass
+        elif (forbidden[following] and not open_end[following]) or (forbidden[node] and not joined):
+            missing = FAR
+        else:
+            if known[0, following] != fulfilled:
+                closed = _closed(completes[following], lowest[following], fulfilled, is_ordered)
+                known[0, following] = fulfilled
+                known[1, following] = _missing(
+                    bit_length,
+                    phrase_bits,
+                    gains,
+                    inner_gains,
+                    following,
+                    fulfilled,
+                    closed,
+                    is_ordered,
+                    forbidden[following],
+                )
+            missing = known[1, following]
+        keys[2, index], keys[3, index], keys[4, index] = following, fulfilled, -missing
+        if missing > most[parent]:
+            scores[index] = IMPOSSIBLE
 
 
 @numba.njit(nogil=True, cache=True)
-def _closed(own: Tables, node: int, bits: int, is_ordered: bool) -> int:
-    """`Automaton.closed`."""
-    completes = own.completes[node]
+def _closed(completes: int, lowest: int, bits: int, is_ordered: bool) -> int:
+    """`Automaton.closed`, given what the node completes."""
     if is_ordered:
         return int(bits | ((bits + 1) & completes))
-    return int(bits | (((bits & completes) << 1 | own.lowest[node]) & completes))
+    return int(bits | (((bits & completes) << 1 | lowest) & completes))
 
 
 @numba.njit(nogil=True, cache=True)
-def _missing(own: Tables, node: int, bits: int, is_ordered: bool) -> int:
-    """`Automaton.missing`."""
-    fewest = FAR
-    for inside in range(2):
-        reached = bits if inside else _closed(own, node, bits, is_ordered)
-        missing, saved = 0, 0
-        for bit in range(len(own.bit_length)):
-            if not reached >> bit & 1:
-                missing += own.bit_length[bit]
-        wanted = reached + 1 if is_ordered else ~reached
-        for phrase in range(len(own.phrase_bits)):
-            if wanted & own.phrase_bits[phrase]:
-                saved = max(saved, own.inner_gains[node, phrase] if inside else own.gains[node, phrase])
-        stuck = own.forbidden[node] and not (inside and saved)
-        fewest = min(fewest, missing - saved + int(stuck))
-    return fewest
+def _missing_of(own: Tables, node: int, bits: int, is_ordered: bool) -> int:
+    closed = _closed(own.completes[node], own.lowest[node], bits, is_ordered)
+    tables = own.bit_length, own.phrase_bits, own.gains, own.inner_gains
+    return _missing(*tables, node, bits, closed, is_ordered, own.forbidden[node])
+
+
+@numba.njit(nogil=True, cache=True)
+def _missing(
+    bit_length: Array,
+    phrase_bits: Array,
+    gains: Array,
+    inner_gains: Array,
+    node: int,
+    bits: int,
+    closed: int,
+    is_ordered: bool,
+    stuck: bool,
+) -> int:
+    """`Automaton.missing`; stuck: the node is forbidden."""
+    missing = _tokens_of(bit_length, closed)
+    missing_inside = missing if closed == bits else _tokens_of(bit_length, bits)
+    wanted, wanted_inside = (closed + 1, bits + 1) if is_ordered else (~closed, ~bits)
+    saved, saved_inside = 0, 0
+    for phrase in range(len(phrase_bits)):
+        own = phrase_bits[phrase]
+        saved = max(saved, gains[node, phrase] if own & wanted else 0)
+        saved_inside = max(saved_inside, inner_gains[node, phrase] if own & wanted_inside else 0)
+    return min(missing - saved + int(stuck), missing_inside - saved_inside + int(stuck and not saved_inside))
+
+
+@numba.njit(nogil=True, cache=True)
+def _tokens_of(bit_length: Array, reached: int) -> int:
+    """Those of all bits that are not reached."""
+    missing = 0
+    for bit in range(len(bit_length)):
+        missing += bit_length[bit] * (~reached >> bit & 1)
+    return missing
+
+
+@numba.njit(nogil=True, cache=True)
+def _used(row: Array, nothing: int) -> int:
+    """How much of a row there is up to the last place that holds something."""
+    count = len(row)
+    while count and row[count - 1] == nothing:
+        count -= 1
+    return count
 
 
 @numba.njit(nogil=True, cache=True)

@@ -17,6 +17,8 @@ from termweave.decoding.demands import Wishes
 from termweave.decoding.terminology import TermPlan
 
 LONG = 1.5  # so many times the source's subwords, an output is long
+LONG_WITH_TERMS = 1.2  # the same, without the tokens that must be met, where it must meet any
+LONG_EXTRA = 10  # tokens more that a long output may have
 
 Item = TypeVar("Item")
 
@@ -73,7 +75,22 @@ class Early(Generic[Item]):
 def usual_lengths(batch: Sequence[Request], needed: Tensor) -> Tensor:
     """(batch,) As `beam_search` wants them: what the model said by itself and, to be met in it, so many tokens each.
 
-    Where that is not known, the source says how long an output is at most, if it does not babble.
+    Where that is not known, the source says how long an output is at most, if it does not babble. About half of what
+    must be met would have stood there in other words.
     """
-    spoken = torch.tensor([len(request.spoken) or int(len(request.source) * LONG) for request in batch])
-    return spoken + 1 + needed
+    return torch.tensor([_usual_length(*each) for each in zip(batch, needed.tolist(), strict=True)]) + 1
+
+
+def _usual_length(request: Request, needed: int) -> int:
+    if request.spoken:
+        return len(request.spoken) + needed
+    return int(len(request.source) * (LONG_WITH_TERMS if needed else LONG)) + needed // 2
+
+
+def tightened(limits: Tensor, batch: Sequence[Request], needed: Tensor) -> Tensor:
+    """(batch,) Limits that leave no room to babble, where tokens are needed: while they are missing, nothing can end.
+
+    At its limit, an output has met everything: with so many tokens left as are missing, they are all that may come.
+    """
+    long = torch.tensor([int(len(request.source) * LONG) for request in batch]) + LONG_EXTRA + needed
+    return torch.where(needed > 0, torch.minimum(limits, long), limits)

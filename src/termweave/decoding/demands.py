@@ -24,6 +24,7 @@ from termweave.text.vocabulary import Vocabulary
 from termweave.text.words import Span, normalise
 
 _REMEMBERED = 20_000  # the terms of a glossary come again and again
+_READ_LAST = 16  # an output is looked at several times in a row: is it kept, and where does what stand
 
 MOST_APART = 3  # constraints that share targets, every part of which is counted
 
@@ -209,6 +210,7 @@ class _Reading:
     words: tuple[str, ...]
 
     @staticmethod
+    @functools.lru_cache(_READ_LAST)
     def of(text: str, language: str) -> _Reading:
         spans = comparable_spans(text, language)
         return _Reading(text, language, spans, tuple(text[start:end] for start, end in spans))

@@ -14,7 +14,7 @@ from torch import Tensor
 from termweave.accelerators import current, sent
 from termweave.data.batches import ConstraintTensors, constraints_from_ids, pad_rows
 from termweave.decoding.automaton import Automaton
-from termweave.decoding.batching import Early, Request, usual_lengths
+from termweave.decoding.batching import Early, Request, tightened, usual_lengths
 from termweave.decoding.beam import Hypothesis, Marks, PlainSteps, SearchOptions, Steps, beam_search
 from termweave.decoding.cdalign import Guide
 from termweave.decoding.demands import make_demands, word_joins
@@ -94,6 +94,8 @@ class Searcher:
             demands = [make_demands(request.wishes, subwords, strict) for request in batch]
             tables = compile_tables(demands, word_joins(subwords, strict), steps.multiple, device.type == "cuda")
             limits = limits + tables.total * LENGTH_FACTOR  # however many the constraints are, there is room
+            if not strict:  # what was not found so, is looked for with all of it
+                limits = tightened(limits, batch, tables.total)
             automaton, further = tables.on(device), {"usual": usual_lengths(batch, tables.total)}
         if any(request.placed for request in batch):
             guide = Guide.of([request.placed for request in batch], width, len(lead), steps.multiple)

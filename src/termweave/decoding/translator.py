@@ -38,14 +38,14 @@ from termweave.decoding.searcher import Outputs, Searcher
 from termweave.decoding.stutter import best_first, calmed, stutter
 from termweave.decoding.terminology import Receipt, Terminology, TermPlan
 from termweave.errors import ConfigError, ConstraintError, DataError
-from termweave.model.checkpoint import Checkpoint, load_checkpoint, ready_model
+from termweave.model.checkpoint import Checkpoint, is_packed, load_checkpoint, load_settings, ready_model
 from termweave.model.inspection import inspect
 from termweave.model.transformer import POSITIONS, PRECISIONS
 from termweave.progress import progress_bar
 from termweave.text.words import Span, normalise
 
 ATTEMPTS = 20  # searches of a sentence whose text does not keep what was wished for
-FEW = 3  # constraints of a sentence that are at first left to a model that knows them
+MOST_FEW, SUBWORDS_FOR_ONE = 3, 10  # what is few: so many at most, and one for each so many subwords
 
 
 @dataclass(frozen=True)
@@ -89,17 +89,22 @@ class Translator:
         self._searcher = Searcher(self.model, self.subwords)
 
     @classmethod
-    def load(cls, path: str | Path | None = None, device: str = "auto", precision: str = "float32") -> Translator:
+    def load(cls, path: str | Path | None = None, device: str = "auto", precision: str = "auto") -> Translator:
         """Open a model folder; None: the ready model. device: "cpu", "cuda", or "auto" for a GPU where there is one.
 
-        precision: "float32", "bfloat16", or "int8", which is the fastest on a CPU and runs nowhere else.
+        precision: "float32", "bfloat16", or "int8", which is the fastest on a CPU and runs nowhere else; "auto": that,
+        on a CPU, for a model whose weights are kept so anyway, and else float32.
         """
         chosen = choose_device(device)
+        folder = ready_model() if path is None else Path(path)
+        if precision == "auto":
+            load_settings(folder)  # is it a model folder at all?
+            precision = "int8" if chosen.type == "cpu" and is_packed(folder) else "float32"
         if precision not in PRECISIONS:
-            raise ConfigError(f"unknown precision {precision!r}; use one of: {', '.join(PRECISIONS)}")
+            raise ConfigError(f"unknown precision {precision!r}; use one of: auto, {', '.join(PRECISIONS)}")
         if precision == "int8" and chosen.type != "cpu":
             raise ConfigError("precision int8 runs on the CPU only; use device cpu, or bfloat16")
-        checkpoint = load_checkpoint(ready_model() if path is None else Path(path), chosen)
+        checkpoint = load_checkpoint(folder, chosen)
         checkpoint.model.use_precision(precision)
         return cls(checkpoint)
 
@@ -307,12 +312,8 @@ class Translator:
         to from the start.
         """
         language = self._language(direction)
-        few = FEW if self.takes_constraints else 0
         together = list(batches(requests, batch_tokens, self._searcher.steps(options)))
-        tried = [
-            [own if len(own.wishes.required) > few else replace(own, wishes=Wishes()) for own in batch]
-            for batch in together
-        ]
+        tried = [[replace(own, wishes=Wishes()) if self._has_few(own) else own for own in batch] for batch in together]
         each = self._searcher.search_each(tried, self._lead(direction), options)
         again = []
         for batch, asked_for, found in zip(together, tried, each, strict=True):
@@ -328,6 +329,11 @@ class Translator:
         wider = replace(options, beam=2 * options.beam)
         for batch in batches(again, batch_tokens // 2, self._searcher.steps(wider if again else options)):
             yield from self._solve(batch, direction, wider, nbest)
+
+    def _has_few(self, request: Request) -> bool:
+        """Few for its length: those of a short sentence leave it little to say by itself."""
+        few = min(MOST_FEW, max(1, len(request.source) // SUBWORDS_FOR_ONE)) if self.takes_constraints else 0
+        return len(request.wishes.required) <= few
 
     def _search(
         self, lead: Sequence[int], options: SearchOptions, batch: Sequence[Request], strict: bool = False

@@ -25,7 +25,7 @@ SENTENCES = {
         "The teacher has bought a house.",
         "Click the button to close the window.",
         "The settings of this folder cannot be changed.",
-        "The file {name} was copied to https://example.org/store.",
+        "The file was sent to {name}, see https://example.org/store.",
     ),
 }
 # Not what a model would say by itself: that is what glossaries are for.

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
+import math
 import shutil
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 import torch
-from safetensors import SafetensorError
+from safetensors import SafetensorError, safe_open
 from safetensors.torch import load_file, save_file
 from torch import Tensor
 
@@ -23,6 +24,7 @@ from termweave.text.vocabulary import Vocabulary
 
 FORMAT = 1  # rises when older folders can no longer be read
 SCALES = ".scales"  # behind the name of a weight kept in integers: what one of each row is worth
+COPY_GATE = "output.gate.bias"
 WEIGHTS, SETTINGS, TOKENIZER = "weights.safetensors", "model.json", "tokenizer.model"
 
 
@@ -67,17 +69,36 @@ def load_weights(folder: Path) -> dict[str, Tensor]:
     }
 
 
-def pack_checkpoint(folder: Path, output: Path) -> None:
-    """The same model at a quarter of the size: matrices as integers of eight bits, with a scale for each row."""
+def pack_checkpoint(folder: Path, output: Path, gate_shift: float = 0.0) -> None:
+    """The same model at a quarter of the size: matrices as integers of eight bits, with a scale for each row.
+
+    gate_shift is added to the bias of the gate of `copy`. Training with alpha > beta counts the tokens of constraints
+    for more than they are, and so the gate opens too readily; below zero, it opens less.
+    """
     config, directions = load_settings(folder)
+    if folder.resolve() == output.resolve():
+        raise CheckpointError(f"{folder} would be packed into itself; name another folder to write")
+    if not math.isfinite(gate_shift):
+        raise CheckpointError(f"a gate cannot be shifted by {gate_shift}; give a number such as -2")
+    if gate_shift and not (config.output and config.variant == "copy"):
+        raise CheckpointError(f"{folder} has no gate to shift: only the output layer `copy` of stage 2 has one")
     packed: dict[str, Tensor] = {}
     for name, tensor in load_weights(folder).items():
         if tensor.dim() < 2:
-            packed[name] = tensor
+            packed[name] = tensor + gate_shift if name == COPY_GATE else tensor
             continue
         integers, scales = quantise(tensor)
         packed |= {name: integers, name + SCALES: scales}
     save_checkpoint(output, packed, config, directions, folder / TOKENIZER)
+
+
+def is_packed(folder: Path) -> bool:
+    """Are its weights kept in integers of eight bits?"""
+    try:
+        with safe_open(folder / WEIGHTS, "pt") as stored:
+            return any(name.endswith(SCALES) for name in stored.keys())  # noqa: SIM118  # it is no dictionary
+    except (OSError, SafetensorError) as error:
+        raise CheckpointError(f"{folder / WEIGHTS} cannot be read: {error}") from None
 
 
 def load_settings(folder: Path) -> tuple[ModelConfig, tuple[str, ...]]:

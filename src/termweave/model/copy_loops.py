@@ -139,10 +139,12 @@ def _attend(
     scale = np.float32(1 / sqrt(dimension))
     null = dot(query, weights.null[1 if is_open else 0], dimension) * scale
     highest = null
+    by_mark = np.empty(MARKS, np.float32)  # many slots share a mark
+    for mark in range(MARKS):
+        by_mark[mark] = dot(query, weights.mark_keys[mark], dimension)
     for slot in range(slots):
         if filled[slot]:
-            own = dot(query, keys[slot], dimension) + dot(query, weights.mark_keys[marks[slot]], dimension)
-            scores[slot] = own * scale
+            scores[slot] = (dot(query, keys[slot], dimension) + by_mark[marks[slot]]) * scale
             highest = max(highest, scores[slot])
     for slot in range(slots):
         scores[slot] = scores[slot] - highest if filled[slot] else np.float32(0)

@@ -30,7 +30,7 @@ from termweave.data.batches import ConstraintTensors
 from termweave.model import attention_loops, copy_loops
 from termweave.model.attention import MultiHeadAttention
 from termweave.model.coverage import DONE, MARKS, Progress, Slots
-from termweave.model.products import PackedLinear
+from termweave.model.products import PackedLinear, linear
 
 CHUNK = 128  # tokens: with 32,000 of them, a search looks at about as many chunks as tokens in the end
 ROWS = 4  # whose distributions fit into a processor's cache
@@ -303,10 +303,10 @@ class CopyOutput(OutputLayer):
         self._joined = PackedLinear(weight, bias) if packed else partial(F.linear, weight=weight, bias=bias)
         if has_kernels(weight.device):
             self._mark_weights = self.marks.weight.detach().t().contiguous()
-            own = self.key.bias
-            weight = torch.cat([self.key.weight, self.previous.weight, self.context.weight]).detach()
-            bias = torch.cat([own, torch.zeros_like(own), torch.zeros_like(own)]).detach()
-            self._joined_for_constraints = partial(F.linear, weight=weight, bias=bias)
+        own = self.key.bias
+        weight = torch.cat([self.key.weight, self.previous.weight, self.context.weight]).detach()
+        bias = torch.cat([own, torch.zeros_like(own), torch.zeros_like(own)]).detach()
+        self._joined_for_constraints = partial(linear, weight=weight, bias=bias)
 
     @property
     def mark_weights(self) -> Tensor:
@@ -333,6 +333,8 @@ class CopyOutput(OutputLayer):
             if copy_kernels.can_remember(constraints):
                 keys, context, filled, slots = copy_kernels.remember(constraints, product(vectors))
                 return OutputMemory(slots.tokens, filled, None, keys, context, slots)
+        if product is not None and not torch.is_grad_enabled():
+            return _remember_flat(constraints, constraints.target.once(product, vectors))
         memory = super().remember(constraints, vectors, embedding)
         assert memory.vectors is not None
         number = constraints.target.number
@@ -399,6 +401,20 @@ class CopyOutput(OutputLayer):
         mixed = torch.logaddexp(values + offset, copied.clamp(min=SMALLEST).log()) - offset
         mixed = torch.where(memory.filled.unsqueeze(1), mixed, values)
         return Scores(model.values.scatter_(2, index, mixed), offset.squeeze(2), model.maxima)
+
+
+def _remember_flat(constraints: ConstraintTensors, products: Tensor) -> OutputMemory:
+    """`CopyOutput.remember` given (tokens, 3 d), its joined products: of padded slots, most would be for nothing.
+
+    What empty slots hold is hidden.
+    """
+    side = constraints.target
+    keys, previous, context = products.chunk(3, dim=-1)
+    # The first token of a constraint has none before it.
+    before = F.pad(previous[:-1], (0, 0, 1, 0)) * (side.positions > 0).unsqueeze(1)
+    slots = Slots.of(constraints.target_tokens, side.number)
+    filled = side.number > 0
+    return OutputMemory(slots.tokens, filled, None, side.spread(keys + before), side.spread(context), slots)
 
 
 def output_layer(config: ModelConfig) -> OutputLayer | None:

@@ -10,6 +10,7 @@ All layers are adapted at once: constraints are few tokens, and many small produ
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import NamedTuple
 
 import torch
@@ -64,12 +65,29 @@ class Vectorisation(nn.Module):
         # target slots do; should a row see nothing at all, it sees everything instead of dividing by zero.
         same = constraints.source.number.unsqueeze(2) == constraints.target.number.unsqueeze(1)
         same = same | ~same.any(dim=2, keepdim=True)
+        if not torch.is_grad_enabled():
+            return ConstraintVectors(source, self._attend_flat(source, target, constraints, same.unsqueeze(1)))
         attended = self.attention(
             self.attention.queries(constraints.source.pad(source)),
             self.attention.project(constraints.target.pad(target)),
             mask=same.unsqueeze(1),
         )
         return ConstraintVectors(source, constraints.source.pack(attended))
+
+    def _attend_flat(self, source: Tensor, target: Tensor, constraints: ConstraintTensors, mask: Tensor) -> Tensor:
+        """The same for inference, with the products done for tokens alone: of the slots, most are empty.
+
+        Training keeps the order in which its gradients have always been summed up.
+        """
+        attention, dimension = self.attention, self.attention.dimension
+        ask = partial(attention.input.part, start=0, stop=dimension)
+        tell = partial(attention.input.part, start=dimension, stop=3 * dimension)
+        queries = constraints.source.spread(constraints.source.once(ask, source))
+        keys, values = constraints.target.once(tell, target).chunk(2, dim=-1)
+        memory = KeysValues(*(attention.split(constraints.target.spread(own)) for own in (keys, values)))
+        attended = attend(attention.split(queries), memory, mask)
+        result: Tensor = attention.output(constraints.source.pack(attended))
+        return result
 
 
 class Adapters(nn.Module):

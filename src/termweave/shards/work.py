@@ -34,7 +34,7 @@ class Settings:
     wanted: Wanted
     direction: str | None = None
     device: str = "auto"
-    precision: str = "float32"
+    precision: str = "auto"
     search: dict[str, Any] = field(default_factory=dict)  # options of `Translator.translate`
     column: str | None = None
     pairs: bool = False

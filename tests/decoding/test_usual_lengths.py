@@ -1,0 +1,26 @@
+"""How long outputs are that must meet something."""
+
+from __future__ import annotations
+
+import torch
+
+from termweave.decoding.batching import Request, tightened, usual_lengths
+from termweave.decoding.demands import Wishes
+from termweave.decoding.terminology import TermPlan
+
+
+def request(source: int, spoken: int = 0) -> Request:
+    """With so many tokens."""
+    return Request(0, [5] * source, [], (), Wishes(), TermPlan(), spoken=(6,) * spoken)
+
+
+def test_usual_lengths_go_by_what_was_said_or_else_by_the_source():
+    batch = [request(10), request(10), request(10, spoken=7)]
+    # 1.5 · 10 + 1 without terms; 1.2 · 10 + 5 // 2 + 1 with five tokens to be met; 7 + 5 + 1 where much is known
+    assert usual_lengths(batch, torch.tensor([0, 5, 5])).tolist() == [16, 15, 13]
+
+
+def test_limits_are_tightened_only_where_something_must_be_met():
+    batch = [request(10), request(10), request(1)]
+    # 1.5 · 10 + 10 + 5; one that is lower already stays
+    assert tightened(torch.tensor([50, 50, 9]), batch, torch.tensor([0, 5, 4])).tolist() == [50, 30, 9]
