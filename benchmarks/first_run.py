@@ -7,6 +7,7 @@
     python benchmarks/first_run.py evaluate CONFIG vanilla copy …                  # plain beam search
     python benchmarks/first_run.py evaluate CONFIG vanilla copy … --search vdba    # constraints guaranteed
     python benchmarks/first_run.py collect  --run NAME        # from results/de-en, see experiments/de-en.toml
+    python benchmarks/first_run.py interruptions              # on any machine: killed runs, two processes
     python benchmarks/first_run.py render
 
 `termweave experiment run` trains the same systems with the same settings; `collect` takes what it has measured. The
@@ -204,7 +205,7 @@ def _training(system: str, record: dict[str, Any]) -> dict[str, Any]:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("what", choices=["links", "train", "sets", "evaluate", "collect", "render"])
+    parser.add_argument("what", choices=["links", "train", "sets", "evaluate", "collect", "interruptions", "render"])
     parser.add_argument("config", type=Path, nargs="?", default=Path("configs/de-en.toml"))
     parser.add_argument("systems", nargs="*", help="stage1, vanilla, paper, released, copy")
     parser.add_argument("--run", default="main", help="name of the folder the results go to")
@@ -221,7 +222,12 @@ def main() -> None:
     if options.what == "render":
         from render_first_run import render
 
-        render(RESULTS, Path("docs/results/first-run.md"))
+        render(RESULTS, Path("docs/results/align.json"), Path("docs/results/first-run.md"))
+        return
+    if options.what == "interruptions":
+        from interruptions import STEPS, measure
+
+        measure(RESULTS / "interruptions.json", options.steps or STEPS)
         return
     results = RESULTS / options.run
     if options.what == "collect":

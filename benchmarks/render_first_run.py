@@ -2,29 +2,16 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any
 
+from first_run_bars import aligners, bars, summary
+from first_run_records import ORDER, TEST_SETS, Record, record, records, runs
+from render_decode import table
 from termweave import storage
 
-ORDER = ("vanilla", "paper", "released", "copy")
 GUARANTEED = tuple(f"{system}+vdba" for system in ORDER)
 KINDS = {"none": "no constraints given", "all": "`all`", "hard": "`hard`"}
-TEST_SETS = {
-    "rwth508": "test.rwth508 (508 sentences, silver links)",
-    "europarl": "dev.europarl (2,000 sentences)",
-    "bicici100": "gold.bicici100 (100 sentences, lower-cased, human links)",
-}
-
-
-def records(folder: Path, pattern: str) -> dict[str, Any]:
-    return {path.name.removesuffix(".json"): json.loads(path.read_text()) for path in sorted(folder.glob(pattern))}
-
-
-def table(header: list[str], rows: list[list[str]]) -> list[str]:
-    lines = ["| " + " | ".join(header) + " |", "|" + "---|" * len(header)]
-    return [*lines, *("| " + " | ".join(row) + " |" for row in rows), ""]
 
 
 def quality(folder: Path) -> list[str]:
@@ -109,53 +96,67 @@ def preparation(folder: Path) -> list[str]:
     return table(["step", "CPU minutes", "wall minutes", "peak memory, MiB"], rows)
 
 
-def bars(folder: Path) -> list[str]:
-    """What the run was to show, and whether it did."""
-    scores, rows = records(folder, "*.*.*.json"), []
-    for name in ("rwth508", "europarl"):
-        hard = {system: scores[f"{system}.{name}.hard"] for system in ORDER if f"{system}.{name}.hard" in scores}
-        if "vanilla" not in hard or len(hard) < 2:
-            continue
-        rates = {system: score["csr_phrase_level"] for system, score in hard.items()}
-        best = max((system for system in hard if system != "vanilla"), key=lambda system: rates[system])
-        plain = scores[f"{best}.{name}.none"]["bleu"] - scores[f"vanilla.{name}.none"]["bleu"]
-        gain = hard[best]["bleu"] - hard["vanilla"]["bleu"]
-        rows += [
-            bar(f"{name}, `hard`: CSR of vanilla below 35 %", rates["vanilla"], rates["vanilla"] < 35),
-            bar(f"{name}, `hard`: CSR of {best} above 93 %", rates[best], rates[best] > 93),
-            bar(f"{name}, `hard`: BLEU of {best} at least 2 above vanilla", gain, gain >= 2),
-            bar(f"{name}, no constraints: BLEU of {best} within 0.5 of vanilla", plain, plain >= -0.5),
+def alignment(rows: list[Record]) -> list[str]:
+    cells = []
+    for ours, theirs in aligners(rows):
+        both = [
+            (f"{each['error_rate']:.1f}", f"{each['cpu_seconds']:,.0f}") if each else ("–", "–")
+            for each in (ours, theirs)
         ]
-    rows += guarantees(scores)
-    runs = records(folder, "train.*.json")
-    first = runs.get("train.stage1", {}).get("target_tokens_per_second")
-    if first:
-        rows.append(bar("stage 1: at least 450,000 real target tokens/s", first, first >= 450_000))
-        for system in ORDER[1:]:
-            if f"train.{system}" in runs:
-                share = 100 * runs[f"train.{system}"]["target_tokens_per_second"] / first
-                rows.append(bar(f"stage 2, {system}: at least 75 % of stage 1", share, share >= 75))
-    missing = [system for system in ORDER if f"train.{system}" not in runs]
-    if missing:
-        rows.append([f"all systems trained: {', '.join(missing)} missing", "", "no"])
-    return table(["bar", "measured", "met"], rows)
+        share = f"{ours['cpu_seconds'] / theirs['cpu_seconds']:.2f}" if theirs else "–"
+        errors, seconds = zip(*both, strict=True)
+        cells.append([ours["text"], f"{ours['training_pairs']:,}", ours["system"], *errors, *seconds, share])
+    header = ["corpus", "pairs", "ours", "AER, ours", "AER, eflomal", "CPU s, ours", "CPU s, eflomal", "share"]
+    return table(header, cells)
 
 
-def guarantees(scores: dict[str, Any]) -> list[list[str]]:
-    """The search that guarantees constraints, beside plain beam search on the same model."""
-    rows = []
-    for name in TEST_SETS:
-        for kind in ("all", "hard"):
-            plain, sure = scores.get(f"copy.{name}.{kind}"), scores.get(f"copy+vdba.{name}.{kind}")
-            if plain and sure:
-                rate, change = sure["csr_phrase_level"], sure["bleu"] - plain["bleu"]
-                rows.append(bar(f"{name}, `{kind}`, guaranteed: CSR of copy 100 %", rate, rate == 100))
-                rows.append(bar(f"{name}, `{kind}`, guaranteed: BLEU at most 0.5 below plain", change, change >= -0.5))
-    return rows
+def interruptions(measured: Record | None) -> list[str]:
+    if measured is None:
+        return ["Not measured.", ""]
+    killed, processes = measured["killed"], measured["processes"]
+    losses = [
+        [stage, str(step), *(f"{loss:.7f}" for loss in (alone, again, one, two))]
+        for (stage, step, alone, again), (_, _, one, two) in zip(killed["losses"], processes["losses"], strict=True)
+    ]
+    same = "the same bytes" if all(killed["same_weights"].values()) else "other bytes"
+    compared = [
+        ["left alone, killed", *differences(killed), same],
+        ["one process, two processes", *differences(processes), "not compared"],
+    ]
+    return [
+        *how_interrupted(measured),
+        *table(["stage", "step", "left alone", "killed", "one process", "two processes"], losses),
+        *table(["compared", "losses", "largest difference", "relative to the loss", "final weights"], compared),
+    ]
 
 
-def bar(what: str, value: float, met: bool) -> list[str]:
-    return [what, f"{value:,.0f}" if value > 1000 else f"{value:.1f}", "yes" if met else "no"]
+def differences(comparison: Record) -> list[str]:
+    largest = [comparison["largest_difference"], comparison["largest_relative_difference"]]
+    return [str(comparison["losses_compared"]), *(f"{difference:.2g}" for difference in largest)]
+
+
+def how_interrupted(measured: Record) -> list[str]:
+    kills = [
+        f"in {kill['stage'].replace('stage', 'stage ')} after step {kill['killed_after_step']}, to go on from the "
+        f"checkpoint of step {kill['resumed_after_step']}"
+        for kill in measured["kills"]
+    ]
+    return [
+        f"`termweave train` on the corpus of `termweave toy`, {measured['sentence_pairs']:,} pairs: both stages, "
+        f"{measured['steps']} steps each,",
+        f"a checkpoint every {measured['checkpoint_every']}, every loss in the log; {measured['processor']}, torch "
+        f"{measured['torch']}, one thread a process:",
+        "",
+        "```",
+        f"{measured['command']}   # {measured['cpu_seconds']} CPU seconds, {measured['wall_seconds']} s",
+        "```",
+        "",
+        "- left alone: from the first step to the last",
+        f"- killed: SIGKILL {'; again '.join(kills)}",
+        "- one process: two micro-batches a step, no dropout, whose draws differ between processes",
+        "- two processes: the same by torchrun, with gloo, one micro-batch each",
+        "",
+    ]
 
 
 def text(path: Path) -> list[str]:
@@ -181,21 +182,31 @@ def render_run(folder: Path) -> list[str]:
     ]
 
 
-def render(folder: Path, output: Path) -> None:
+def render(folder: Path, alignment_file: Path, output: Path) -> None:
+    aligned = storage.read_json(alignment_file)
     lines = [
         "# First run: German → English, Europarl",
         "",
-        "Rendered by `python benchmarks/first_run.py render` from the JSON files in `first-run/`; do not edit.",
+        "Rendered by `python benchmarks/first_run.py render` from `first-run/` and `align.json`; do not edit.",
         "",
+        "## What was asked, and where it stands",
+        "",
+        *summary(folder, aligned),
         "## Preparation of 900,000 sentence pairs",
         "",
         "`termweave prepare configs/de-en.toml`, two cores:",
         "",
         *preparation(folder),
-        "The aligner beside eflomal, same text: [alignment](../alignment.md).",
+        "## The aligner beside eflomal",
         "",
+        *alignment(aligned),
+        "From `align.json`; the commands, and what to mind in reading it: [alignment](../alignment.md#measured).",
+        "",
+        "## Training that is killed, and training by two processes",
+        "",
+        *interruptions(record(folder, "interruptions")),
     ]
-    for run in sorted(path for path in folder.iterdir() if path.is_dir()):
+    for run in runs(folder):
         lines += render_run(run)
     lines += [
         "## How to read the tables",
