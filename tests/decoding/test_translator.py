@@ -6,9 +6,10 @@ import subprocess
 import sys
 
 import pytest
+import torch
 
 from termweave import Constraint, Translation, Translator
-from termweave.decoding import searcher, stutter
+from termweave.decoding import crew, searcher, stutter
 from termweave.decoding.batching import Request
 from termweave.decoding.beam import Hypothesis, beam_search
 from termweave.decoding.demands import Wishes
@@ -211,6 +212,20 @@ def test_several_outputs_must_all_be_met(translator, told_outputs):
     result = translator.translate(["ein Haus"], [HOUSE], nbest=2)[0]
     assert result.text == "a house"
     assert asked and result.others[0].spans != (None,)
+
+
+def test_on_several_processors_the_outputs_are_the_same(translator, monkeypatch):
+    sentences = SENTENCES * 8
+    wanted = [[Constraint("Haus", "zebra")] if "Haus" in sentence else [] for sentence in sentences]
+    expected = translator.translate(sentences, wanted)
+    monkeypatch.setattr(crew, "FEWEST_TOKENS", 10)
+    own = torch.get_num_threads()
+    torch.set_num_threads(2)
+    try:
+        found = translator.translate(sentences, wanted)
+    finally:
+        torch.set_num_threads(own)
+    assert [result.text for result in found] == [result.text for result in expected]
 
 
 def test_many_constraints_are_guaranteed_from_the_start(translator, told_outputs):

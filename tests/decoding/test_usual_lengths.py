@@ -9,18 +9,18 @@ from termweave.decoding.demands import Wishes
 from termweave.decoding.terminology import TermPlan
 
 
-def request(source: int, spoken: int = 0) -> Request:
+def request(source: int, spoken: int = 0, expansion: float = 1.5) -> Request:
     """With so many tokens."""
-    return Request(0, [5] * source, [], (), Wishes(), TermPlan(), spoken=(6,) * spoken)
+    return Request(0, [5] * source, [], (), Wishes(), TermPlan(), spoken=(6,) * spoken, expansion=expansion)
 
 
 def test_usual_lengths_go_by_what_was_said_or_else_by_the_source():
-    batch = [request(10), request(10), request(10, spoken=7)]
-    # 1.5 · 10 + 1 without terms; 1.2 · 10 + 5 // 2 + 1 with five tokens to be met; 7 + 5 + 1 where much is known
-    assert usual_lengths(batch, torch.tensor([0, 5, 5])).tolist() == [16, 15, 13]
+    batch = [request(10), request(10), request(10, spoken=7), request(10, expansion=1.0)]
+    # 1.5 · 10 + 1 without terms; 0.8 · 1.5 · 10 + 5 // 2 + 1 with five tokens to be met; 7 + 5 + 1 where much is known
+    assert usual_lengths(batch, torch.tensor([0, 5, 5, 5])).tolist() == [16, 15, 13, 11]
 
 
 def test_limits_are_tightened_only_where_something_must_be_met():
-    batch = [request(10), request(10), request(1)]
-    # 1.5 · 10 + 10 + 5; one that is lower already stays
-    assert tightened(torch.tensor([50, 50, 9]), batch, torch.tensor([0, 5, 4])).tolist() == [50, 30, 9]
+    batch = [request(10), request(10), request(1), request(10, expansion=1.0)]
+    # 1.3 · 1.5 · 10 + 8 + 5; one that is lower already stays; 1.3 · 10 + 8 + 5
+    assert tightened(torch.tensor([50, 50, 9, 50]), batch, torch.tensor([0, 5, 4, 5])).tolist() == [50, 32, 9, 26]

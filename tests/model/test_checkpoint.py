@@ -98,6 +98,23 @@ def test_a_packed_model_is_known_by_its_weights(folder, tmp_path):
         is_packed(tmp_path / "packed")
 
 
+def test_how_much_longer_targets_are_stays_with_the_model(tokenizer, tmp_path):
+    weights = model(tokenizer).state_dict()
+    save_checkpoint(tmp_path / "told", weights, CONFIG, ["de-en"], tokenizer, expansions={"de-en": 0.93})
+    pack_checkpoint(tmp_path / "told", tmp_path / "packed")
+    assert load_checkpoint(tmp_path / "packed").expansions == {"de-en": 0.93}
+    save_checkpoint(tmp_path / "untold", weights, CONFIG, ["de-en"], tokenizer)
+    assert load_checkpoint(tmp_path / "untold").expansions == {}
+
+
+@pytest.mark.parametrize("expansions", [{"de-en": 0}, {"de-en": "long"}, [1], {"de-en": float("nan")}])
+def test_what_cannot_be_an_expansion_is_refused(folder, expansions):
+    settings = json.loads((folder / "model.json").read_text())
+    (folder / "model.json").write_text(json.dumps(settings | {"expansions": expansions}))
+    with pytest.raises(CheckpointError, match="is damaged"):
+        load_checkpoint(folder)
+
+
 def test_packing_twice_changes_nothing_more(folder, tmp_path):
     pack_checkpoint(folder, tmp_path / "once")
     pack_checkpoint(tmp_path / "once", tmp_path / "twice")

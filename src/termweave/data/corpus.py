@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
+import numpy as np
+
 from termweave.constraints.phrases import PHRASE
 from termweave.data.folder import ID, RECORD, SIDES, TOKENIZER, PairFolder, ragged_files, reverse
 from termweave.errors import DataError
@@ -25,6 +27,13 @@ class DirectionData:
 
     def __len__(self) -> int:
         return len(self.source)
+
+    @property
+    def expansion(self) -> float:
+        """Subwords of a target for each of its source, in the middle of all pairs: a few are in strange languages."""
+        source, target = self.source.lengths, self.target.lengths
+        filled = (source > 0) & (target > 0)
+        return float(np.median(target[filled] / source[filled])) if filled.any() else 1.0
 
 
 @dataclass(frozen=True)

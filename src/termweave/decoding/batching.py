@@ -16,9 +16,9 @@ from termweave.decoding.cdalign import Placed
 from termweave.decoding.demands import Wishes
 from termweave.decoding.terminology import TermPlan
 
-LONG = 1.5  # so many times the source's subwords, an output is long
-LONG_WITH_TERMS = 1.2  # the same, without the tokens that must be met, where it must meet any
-LONG_EXTRA = 10  # tokens more that a long output may have
+UNKNOWN_EXPANSION = 1.5  # subwords of an output for each of its source, at most, as far as nothing better is known
+PLAIN_SHARE = 0.8  # of what a source expands to: so much is said besides what must be met
+MOST_TIMES, MORE = 1.3, 8  # what a source expands to so often, and so many tokens: as long as outputs get with terms
 
 Item = TypeVar("Item")
 
@@ -36,6 +36,12 @@ class Request:
     found: tuple[Hypothesis, ...] = ()  # outputs of plain search that keep to the wishes, though not the best of it
     spoken: tuple[int, ...] = ()  # what the model says by itself, where that does not do
     placed: tuple[Placed, ...] = ()  # constraints that are put where the alignment points to
+    expansion: float = UNKNOWN_EXPANSION  # of the direction
+
+    @property
+    def expected(self) -> float:
+        """Tokens of its translation, if nothing must be met."""
+        return len(self.source) * self.expansion
 
 
 def wishes_of(constraints: Sequence[Constraint], plan: TermPlan, forbidden: Sequence[str], ordered: bool) -> Wishes:
@@ -75,8 +81,8 @@ class Early(Generic[Item]):
 def usual_lengths(batch: Sequence[Request], needed: Tensor) -> Tensor:
     """(batch,) As `beam_search` wants them: what the model said by itself and, to be met in it, so many tokens each.
 
-    Where that is not known, the source says how long an output is at most, if it does not babble. About half of what
-    must be met would have stood there in other words.
+    Where that is not known, the source says how long an output is, if it does not babble. About half of what must be
+    met would have stood there in other words.
     """
     return torch.tensor([_usual_length(*each) for each in zip(batch, needed.tolist(), strict=True)]) + 1
 
@@ -84,7 +90,7 @@ def usual_lengths(batch: Sequence[Request], needed: Tensor) -> Tensor:
 def _usual_length(request: Request, needed: int) -> int:
     if request.spoken:
         return len(request.spoken) + needed
-    return int(len(request.source) * (LONG_WITH_TERMS if needed else LONG)) + needed // 2
+    return int(request.expected * (PLAIN_SHARE if needed else 1)) + needed // 2
 
 
 def tightened(limits: Tensor, batch: Sequence[Request], needed: Tensor) -> Tensor:
@@ -92,5 +98,5 @@ def tightened(limits: Tensor, batch: Sequence[Request], needed: Tensor) -> Tenso
 
     At its limit, an output has met everything: with so many tokens left as are missing, they are all that may come.
     """
-    long = torch.tensor([int(len(request.source) * LONG) for request in batch]) + LONG_EXTRA + needed
-    return torch.where(needed > 0, torch.minimum(limits, long), limits)
+    most = torch.tensor([int(request.expected * MOST_TIMES) for request in batch]) + MORE + needed
+    return torch.where(needed > 0, torch.minimum(limits, most), limits)

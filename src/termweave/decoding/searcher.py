@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -17,6 +17,7 @@ from termweave.decoding.automaton import Automaton
 from termweave.decoding.batching import Early, Request, tightened, usual_lengths
 from termweave.decoding.beam import Hypothesis, Marks, PlainSteps, SearchOptions, Steps, beam_search
 from termweave.decoding.cdalign import Guide
+from termweave.decoding.crew import by_crew, crew_size
 from termweave.decoding.demands import make_demands, word_joins
 from termweave.decoding.recorded import RecordedSteps
 from termweave.decoding.tables import compile_tables
@@ -64,9 +65,15 @@ class Searcher:
         return self._recorded[options]
 
     def search_each(
-        self, batches: Iterable[Sequence[Request]], lead: Sequence[int], options: SearchOptions
+        self, batches: Sequence[Sequence[Request]], lead: Sequence[int], options: SearchOptions
     ) -> Iterator[Outputs]:
-        """Outputs of each batch. The next one is laid out while the device is at work on the one before."""
+        """Outputs of each batch: several are searched at once on a CPU; a GPU gets one when it has done the other.
+
+        That is laid out while it is still at work.
+        """
+        if (crew := crew_size(self.model.embedding.device)) > 1:
+            yield from by_crew(lambda own: self.search(self.lay_out(own, lead, options), options), batches, crew)
+            return
         laid_out = Early(self.lay_out(batch, lead, options) for batch in batches)
         for batch in laid_out:
             yield self.search(batch, options, laid_out.make)

@@ -18,9 +18,10 @@ from termweave.constraints.glossary import Glossary
 from termweave.constraints.source_places import replace_sources
 from termweave.data.batches import constraints_from_ids
 from termweave.decoding.automaton import MOST_BITS
-from termweave.decoding.batching import Request, batches, wishes_of
+from termweave.decoding.batching import UNKNOWN_EXPANSION, Request, batches, wishes_of
 from termweave.decoding.beam import Hypothesis, SearchOptions
 from termweave.decoding.cdalign import place_constraints
+from termweave.decoding.crew import by_crew, crew_size, share_of
 from termweave.decoding.demands import (
     Wishes,
     is_kept,
@@ -86,6 +87,7 @@ class Translator:
         self.model = checkpoint.model.eval()
         self.subwords = checkpoint.subwords
         self.directions = checkpoint.directions
+        self.expansions = checkpoint.expansions
         self._searcher = Searcher(self.model, self.subwords)
 
     @classmethod
@@ -274,7 +276,8 @@ class Translator:
             if not source and wishes.required:
                 raise ConstraintError(f"{where} is empty, but has constraints")
         told = pairs if self.takes_constraints and not self.model.config.replaces_source else []
-        return Request(index, source, told, tuple(constraints), wishes, plan)
+        expansion = self.expansions.get(direction or self.directions[0], UNKNOWN_EXPANSION)
+        return Request(index, source, told, tuple(constraints), wishes, plan, expansion=expansion)
 
     def _guided(self, request: Request, sentence: str, direction: str | None) -> Request:
         """The request with its constraints' places in the source."""
@@ -312,7 +315,9 @@ class Translator:
         to from the start.
         """
         language = self._language(direction)
-        together = list(batches(requests, batch_tokens, self._searcher.steps(options)))
+        crew, tokens = crew_size(self.model.embedding.device), sum(len(own.source) + 2 for own in requests)
+        share = share_of(batch_tokens, tokens, crew)
+        together = list(batches(requests, share, self._searcher.steps(options)))
         tried = [[replace(own, wishes=Wishes()) if self._has_few(own) else own for own in batch] for batch in together]
         each = self._searcher.search_each(tried, self._lead(direction), options)
         again = []
@@ -327,8 +332,9 @@ class Translator:
                 else:
                     again.append(told)
         wider = replace(options, beam=2 * options.beam)
-        for batch in batches(again, batch_tokens // 2, self._searcher.steps(wider if again else options)):
-            yield from self._solve(batch, direction, wider, nbest)
+        further = list(batches(again, share // 2, self._searcher.steps(wider if again else options)))
+        for found_there in by_crew(lambda own: [*self._solve(own, direction, wider, nbest)], further, crew):
+            yield from found_there
 
     def _has_few(self, request: Request) -> bool:
         """Few for its length: those of a short sentence leave it little to say by itself."""

@@ -5,9 +5,11 @@ from __future__ import annotations
 import json
 import math
 import shutil
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import torch
 from safetensors import SafetensorError, safe_open
@@ -25,6 +27,7 @@ from termweave.text.vocabulary import Vocabulary
 FORMAT = 1  # rises when older folders can no longer be read
 SCALES = ".scales"  # behind the name of a weight kept in integers: what one of each row is worth
 COPY_GATE = "output.gate.bias"
+EXPANSIONS = "expansions"  # in the settings, where it is known
 WEIGHTS, SETTINGS, TOKENIZER = "weights.safetensors", "model.json", "tokenizer.model"
 
 
@@ -35,6 +38,8 @@ class Checkpoint:
     model: Transformer
     subwords: Vocabulary
     directions: tuple[str, ...]  # what it translates, "de-en" for German into English
+    # Subwords of a target for each of its source, in the middle of the training text; for directions where it is known.
+    expansions: Mapping[str, float] = field(default_factory=dict)
 
 
 def save_checkpoint(
@@ -44,6 +49,7 @@ def save_checkpoint(
     directions: Sequence[str],
     tokenizer: Path,
     dtype: torch.dtype | None = None,
+    expansions: Mapping[str, float] | None = None,
 ) -> None:
     """Write a model folder; an older one under the same name stays whole until the new one is."""
     with storage.atomic_path(folder) as partial:
@@ -52,7 +58,7 @@ def save_checkpoint(
         save_file(tensors, partial / WEIGHTS)
         (partial / WEIGHTS).chmod(0o644)  # safetensors writes it for the owner's eyes only
         settings = {"format": FORMAT, "directions": list(directions), "model": to_tree(config)}
-        storage.write_json(partial / SETTINGS, settings)
+        storage.write_json(partial / SETTINGS, settings | ({EXPANSIONS: dict(expansions)} if expansions else {}))
         shutil.copyfile(tokenizer, partial / TOKENIZER)
 
 
@@ -89,7 +95,7 @@ def pack_checkpoint(folder: Path, output: Path, gate_shift: float = 0.0) -> None
             continue
         integers, scales = quantise(tensor)
         packed |= {name: integers, name + SCALES: scales}
-    save_checkpoint(output, packed, config, directions, folder / TOKENIZER)
+    save_checkpoint(output, packed, config, directions, folder / TOKENIZER, expansions=load_expansions(folder))
 
 
 def is_packed(folder: Path) -> bool:
@@ -102,21 +108,41 @@ def is_packed(folder: Path) -> bool:
 
 
 def load_settings(folder: Path) -> tuple[ModelConfig, tuple[str, ...]]:
-    if not (folder / SETTINGS).is_file():
-        raise CheckpointError(f"{folder} is not a model folder: it has no {SETTINGS}")
-    try:
-        settings = json.loads((folder / SETTINGS).read_text(encoding="utf-8"))
-        if settings["format"] != FORMAT:
-            raise CheckpointError(
-                f"{folder} has format {settings['format']}, this version of Termweave reads format {FORMAT}"
-            )
+    with _damage_told(folder):
+        settings = _read_settings(folder)
         directions = settings["directions"]
         if not isinstance(directions, list) or not directions or not all(isinstance(name, str) for name in directions):
             raise ValueError("directions must be a list of names such as de-en")
         return from_tree(ModelConfig, settings["model"]), tuple(directions)
+
+
+def load_expansions(folder: Path) -> dict[str, float]:
+    """`Checkpoint.expansions` of a model folder."""
+    with _damage_told(folder):
+        found = {str(name): float(value) for name, value in _read_settings(folder).get(EXPANSIONS, {}).items()}
+        if not all(0 < value < math.inf for value in found.values()):
+            raise ValueError(f"{EXPANSIONS} must be numbers above 0")
+        return found
+
+
+def _read_settings(folder: Path) -> dict[str, Any]:
+    if not (folder / SETTINGS).is_file():
+        raise CheckpointError(f"{folder} is not a model folder: it has no {SETTINGS}")
+    settings: dict[str, Any] = json.loads((folder / SETTINGS).read_text(encoding="utf-8"))
+    if settings["format"] != FORMAT:
+        raise CheckpointError(
+            f"{folder} has format {settings['format']}, this version of Termweave reads format {FORMAT}"
+        )
+    return settings
+
+
+@contextmanager
+def _damage_told(folder: Path) -> Iterator[None]:
+    try:
+        yield
     except CheckpointError:
         raise
-    except (ValueError, KeyError, TypeError, TermweaveError) as error:
+    except (ValueError, KeyError, TypeError, AttributeError, TermweaveError) as error:
         raise CheckpointError(f"{folder / SETTINGS} is damaged: {error!r}") from None
 
 
@@ -134,7 +160,7 @@ def load_checkpoint(folder: Path, device: torch.device | str = "cpu") -> Checkpo
     with torch.device("meta"):  # no memory, no random numbers: the weights come from the folder
         model = Transformer(config, subwords.size, subwords.pad)
     put_weights(model, load_weights(folder), folder, assign=True)
-    return Checkpoint(model.to(device).eval(), subwords, directions)
+    return Checkpoint(model.to(device).eval(), subwords, directions, load_expansions(folder))
 
 
 def put_weights(

@@ -191,6 +191,8 @@ class _Run:
         if self.group.first:
             last = regular_checkpoints(folder, self.config.training.checkpoint_every, steps)
             last = last[-self.config.training.average :]
-            save_checkpoint(folder / "final", average_weights(last), settings, self.directions, self.tokenizer)
+            expansions = {direction.name: round(direction.expansion, 3) for direction in self.corpus.directions}
+            weights = average_weights(last)
+            save_checkpoint(folder / "final", weights, settings, self.directions, self.tokenizer, expansions=expansions)
         self.group.wait()
         return folder / "final"
