@@ -16,8 +16,8 @@ def request(source: int, spoken: int = 0, expansion: float = 1.5) -> Request:
 
 def test_usual_lengths_go_by_what_was_said_or_else_by_the_source():
     batch = [request(10), request(10), request(10, spoken=7), request(10, expansion=1.0)]
-    # 1.5 · 10 + 1 without terms; 0.8 · 1.5 · 10 + 5 // 2 + 1 with five tokens to be met; 7 + 5 + 1 where much is known
-    assert usual_lengths(batch, torch.tensor([0, 5, 5, 5])).tolist() == [16, 15, 13, 11]
+    # 1.1 · 1.5 · 10 + 1, whatever must be met; 7 + 5 + 1 where it is known what the model says by itself
+    assert usual_lengths(batch, torch.tensor([0, 5, 5, 5])).tolist() == [17, 17, 13, 12]
 
 
 def test_limits_are_tightened_only_where_something_must_be_met():

@@ -17,8 +17,8 @@ from termweave.decoding.demands import Wishes
 from termweave.decoding.terminology import TermPlan
 
 UNKNOWN_EXPANSION = 1.5  # subwords of an output for each of its source, at most, as far as nothing better is known
-PLAIN_SHARE = 0.8  # of what a source expands to: so much is said besides what must be met
-MOST_TIMES, MORE = 1.3, 8  # what a source expands to so often, and so many tokens: as long as outputs get with terms
+LONG = 1.1  # times what a source expands to: from there on, an output gains nothing by being longer
+MOST_TIMES, MORE = 1.3, 8  # the same times, and so many tokens: as long as outputs get, besides what they must meet
 
 Item = TypeVar("Item")
 
@@ -81,8 +81,8 @@ class Early(Generic[Item]):
 def usual_lengths(batch: Sequence[Request], needed: Tensor) -> Tensor:
     """(batch,) As `beam_search` wants them: what the model said by itself and, to be met in it, so many tokens each.
 
-    Where that is not known, the source says how long an output is, if it does not babble. About half of what must be
-    met would have stood there in other words.
+    Where that is not known, the source says how long an output is, if it does not babble. What must be met mostly
+    stands there instead of other words.
     """
     return torch.tensor([_usual_length(*each) for each in zip(batch, needed.tolist(), strict=True)]) + 1
 
@@ -90,7 +90,7 @@ def usual_lengths(batch: Sequence[Request], needed: Tensor) -> Tensor:
 def _usual_length(request: Request, needed: int) -> int:
     if request.spoken:
         return len(request.spoken) + needed
-    return int(request.expected * (PLAIN_SHARE if needed else 1)) + needed // 2
+    return int(request.expected * LONG)
 
 
 def tightened(limits: Tensor, batch: Sequence[Request], needed: Tensor) -> Tensor:

@@ -30,7 +30,7 @@ from termweave.data.batches import ConstraintTensors
 from termweave.model import attention_loops, copy_loops
 from termweave.model.attention import MultiHeadAttention
 from termweave.model.coverage import DONE, MARKS, Progress, Slots
-from termweave.model.products import PackedLinear, linear
+from termweave.model.products import PackedLinear, Product, linear
 
 CHUNK = 128  # tokens: with 32,000 of them, a search looks at about as many chunks as tokens in the end
 ROWS = 4  # whose distributions fit into a processor's cache
@@ -296,11 +296,15 @@ class CopyOutput(OutputLayer):
         self._joined_for_constraints: Callable[[Tensor], Tensor] | None = None
         self._mark_weights: Tensor | None = None
 
-    def join(self) -> None:
-        """For inference: products of the same input as one, whose weights no longer change, and lie as kernels read."""
+    def join(self, kind: Product | None = None) -> None:
+        """For inference: products of the same input as one, whose weights no longer change, and lie as kernels read.
+
+        kind: of that of states, which every step needs.
+        """
         weight, bias = self.joined()
-        packed = weight.device.type == "cpu" and PackedLinear.available()
-        self._joined = PackedLinear(weight, bias) if packed else partial(F.linear, weight=weight, bias=bias)
+        if kind is None and weight.device.type == "cpu" and PackedLinear.available():
+            kind = PackedLinear
+        self._joined = kind(weight, bias) if kind else partial(F.linear, weight=weight, bias=bias)
         if has_kernels(weight.device):
             self._mark_weights = self.marks.weight.detach().t().contiguous()
         own = self.key.bias

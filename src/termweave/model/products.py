@@ -11,6 +11,8 @@ from torch import Tensor, nn
 FEW = 32  # rows
 MANY = 256
 
+Product = Callable[[Tensor, Tensor | None], nn.Module]  # makes one of a weight (outputs, inputs) and a bias (outputs,)
+
 
 def linear(states: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
     """states (…, inputs) times weight (outputs, inputs), plus bias (outputs,).
@@ -87,7 +89,7 @@ class PackedLinear(nn.Module):
         return result
 
 
-def replace_linear(module: nn.Module, kind: Callable[[Tensor, Tensor | None], nn.Module]) -> None:
+def replace_linear(module: nn.Module, kind: Product) -> None:
     """Put another kind of product in the place of every `Linear` inside a module."""
     for name, child in module.named_children():
         if isinstance(child, Linear):

@@ -9,7 +9,7 @@ All layers are adapted at once: constraints are few tokens, and many small produ
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import partial
 from typing import NamedTuple
 
@@ -20,6 +20,7 @@ from torch import Tensor, nn
 from termweave.accelerators import may_use_kernels
 from termweave.data.batches import ConstraintTensors
 from termweave.model.attention import KeysValues, MultiHeadAttention, attend
+from termweave.model.products import Product
 
 
 class ConstraintVectors(NamedTuple):
@@ -122,7 +123,6 @@ class Adapters(nn.Module):
 
 
 Projection = tuple[Tensor, Tensor]  # weights (layers, 2, d, d) and biases (layers, 2, 1, d) of keys and values
-Product = Callable[[Tensor, Tensor | None], nn.Module]  # makes one of a weight (outputs, inputs) and a bias (outputs,)
 
 
 def _folded(adapters: Adapters, projection: Projection) -> Projection:
