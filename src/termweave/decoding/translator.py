@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import lru_cache, partial
 from itertools import islice
 from pathlib import Path
 from typing import Literal
@@ -45,6 +45,7 @@ from termweave.model.transformer import POSITIONS, PRECISIONS
 from termweave.progress import progress_bar
 from termweave.text.words import Span, normalise
 
+REMEMBERED = 20_000  # constraints as ids
 ATTEMPTS = 20  # searches of a sentence whose text does not keep what was wished for
 MOST_FEW, SUBWORDS_FOR_ONE = 3, 10  # what is few: so many at most, and one for each so many subwords
 
@@ -89,6 +90,7 @@ class Translator:
         self.directions = checkpoint.directions
         self.expansions = checkpoint.expansions
         self._searcher = Searcher(self.model, self.subwords)
+        self._ids_of = lru_cache(REMEMBERED)(self._encoded)  # the terms of a glossary come again and again
 
     @classmethod
     def load(cls, path: str | Path | None = None, device: str = "auto", precision: str = "auto") -> Translator:
@@ -258,8 +260,7 @@ class Translator:
         for constraint in (*constraints, *plan.told):
             if not isinstance(constraint, Constraint):
                 raise ConstraintError(f"{where}: expected a Constraint, got {constraint!r}")
-            target = next(iter(spellable(constraint, self.subwords)), normalise(constraint.target))
-            ids = self.subwords.source.encode(normalise(constraint.source)), self.subwords.target.encode(target)
+            ids = self._ids_of(constraint)
             if not all(ids):
                 raise ConstraintError(f"{where}: {constraint} has an empty side: nothing visible is left of it")
             if max(map(len, ids)) > POSITIONS:
@@ -278,6 +279,11 @@ class Translator:
         told = pairs if self.takes_constraints and not self.model.config.replaces_source else []
         expansion = self.expansions.get(direction or self.directions[0], UNKNOWN_EXPANSION)
         return Request(index, source, told, tuple(constraints), wishes, plan, expansion=expansion)
+
+    def _encoded(self, constraint: Constraint) -> tuple[list[int], list[int]]:
+        """What the model is told of it, both sides as ids."""
+        target = next(iter(spellable(constraint, self.subwords)), normalise(constraint.target))
+        return self.subwords.source.encode(normalise(constraint.source)), self.subwords.target.encode(target)
 
     def _guided(self, request: Request, sentence: str, direction: str | None) -> Request:
         """The request with its constraints' places in the source."""
