@@ -9,8 +9,9 @@
 `quality`: BLEU and chrF without a glossary, for every domain and direction. `terms`: held-out sentences with the
 terms of the glossary whose translation stands in the reference, told to the model (beam search), and guaranteed; and
 all terms that are found in them, guaranteed, whatever the reference says. `speed`: sentences a second without and with
-the whole glossary in turns, and with the operations of one batch shared out among all processors; the time from the start of the program to the first translation, memory. `shape`: the
-quality of a model after stage 1 alone, to choose depth and width by.
+the whole glossary in turns, and with the operations of one batch shared out among all processors; the time from the
+start of the program to the first translation, memory. `shape`: the quality of a model after stage 1 alone, to choose
+depth and width by.
 """
 
 from __future__ import annotations
