@@ -92,6 +92,13 @@ def test_placeholders(text: str, translation: str, taken: bool) -> None:
     assert (asked.parse(translation) is not None) == taken
 
 
+def test_placeholders_are_counted_without_the_marks() -> None:
+    """A mark inside of a second %s does not hide it."""
+    asked = request([BOLD, plain("old"), BOLD_END, plain(" file "), *text_parts("%s")])
+    assert asked.parse("<1>alte %</1>s Datei %s") is None
+    assert asked.parse("<1>alte</1> Datei %s") is not None
+
+
 @pytest.mark.parametrize(
     ("text", "found"),
     [

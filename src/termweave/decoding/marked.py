@@ -22,6 +22,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from termweave.constraints.protection import find_protected
 from termweave.decoding.terminology import Receipt, told
 from termweave.decoding.translator import Translation, Translator
 from termweave.text.words import Span, normalise, split_words
@@ -147,13 +148,24 @@ def certain(attention: Tensor, words: Sequence[Span], source: Sequence[Span], re
 
 def word_attention(attention: Tensor, pieces: Sequence[Span], text: str, language: str) -> tuple[list[Span], Tensor]:
     """From pieces of the output to its words: their spans, and the sum of what their pieces look at."""
-    words = split_words(text, language)
+    words = _whole(split_words(text, language), text)
     rows = [
         sum((attention[index] for index, piece in enumerate(pieces) if _overlaps(piece, word)), torch.zeros(()))
         for word in words
     ]
     summed = torch.stack([row.expand(attention.shape[1]) for row in rows]) if rows else attention[:0]
     return words, summed / summed.sum(dim=1, keepdim=True).clamp(min=1e-9)
+
+
+def _whole(words: Sequence[Span], text: str) -> list[Span]:
+    """The words, with what is kept as it is, such as `%s` or an address, as one: no mark may go into it."""
+    whole: list[Span] = []
+    for start, end in sorted([*words, *((span.start, span.end) for span in find_protected(text))]):
+        if whole and start < whole[-1][1]:
+            whole[-1] = (whole[-1][0], max(end, whole[-1][1]))
+        else:
+            whole.append((start, end))
+    return whole
 
 
 def _gains(pair: Pair, source: Sequence[Span], attention: Tensor) -> list[float]:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from termweave.documents.placeholders import depends_on_order
@@ -47,8 +47,9 @@ class Request:
         waiting: dict[str, list[Mark]] = {}
         for token, mark in self.marks:
             waiting.setdefault(token, []).append(mark)
-        longest_first = sorted(waiting, key=len, reverse=True)
-        pieces = re.split("(" + "|".join(map(re.escape, longest_first)) + ")", translation)
+        if self._placeholders(translation) != self._placeholders(self.line):
+            return None
+        pieces = re.split(f"({_any_of(waiting)})", translation)
         parts: list[Part] = []
         for index, piece in enumerate(pieces):
             if index % 2 == 0:
@@ -61,6 +62,15 @@ class Request:
         found = [part for part in parts if isinstance(part, Mark)]
         asked = [mark for _, mark in self.marks]
         return parts if len(found) == len(asked) and _in_order(asked, found) else None
+
+    def _placeholders(self, text: str) -> Counter[str]:
+        """How often each stands in a text whose tokens are taken out: one put inside of a placeholder would hide it."""
+        shown = {mark.shown for _, mark in self.marks if mark.shown}
+        return Counter(re.findall(_any_of(shown), TOKEN.sub("", text))) if shown else Counter()
+
+
+def _any_of(texts: Iterable[str]) -> str:
+    return "|".join(map(re.escape, sorted(texts, key=len, reverse=True)))
 
 
 def request(parts: Sequence[Part]) -> Request:
