@@ -116,15 +116,15 @@ def test_what_is_a_placeholder(text: str, found: list[str]) -> None:
 
 
 def test_an_address_may_hold_a_value_that_comes_in_order() -> None:
-    asked = request(list(text_parts("see https://a.example/%s or %d", is_format=True)))
+    asked = request(list(text_parts("see https://a.example/%s or %d", formats=("c",))))
     assert asked.parse("siehe https://a.example/%s oder %d") is not None
     assert asked.parse("%d oder siehe https://a.example/%s") is None
-    named = request(list(text_parts("see https://a.example/%%20b or %d", is_format=True)))
+    named = request(list(text_parts("see https://a.example/%%20b or %d", formats=("c",))))
     assert named.parse("%d oder siehe https://a.example/%%20b") is not None
 
 
 def test_formats_know_more_placeholders() -> None:
-    parts = list(text_parts("100 %% of % d", is_format=True))
+    parts = list(text_parts("100 %% of % d", formats=("c",)))
     assert [part.shown for part in parts if isinstance(part, Mark)] == ["%%", "% d"]
 
 

@@ -70,6 +70,9 @@ class Segment:
     is_underlined: bool = False
     """Markdown: the line below looks like that of a table, which makes one of what looks like a table's head."""
 
+    formats: tuple[str, ...] = ()
+    """Messages: the languages whose format string it is, such as `c`; its directives must be the same ones after."""
+
     @property
     def text(self) -> str:
         return "".join(part.shown for part in self.parts if isinstance(part, Text))

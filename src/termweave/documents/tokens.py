@@ -13,7 +13,7 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from termweave.documents.placeholders import depends_on_order
+from termweave.documents.directives import depends_on_order
 from termweave.documents.segments import Kind, Mark, Part, Text
 
 TOKEN = re.compile(r"</?(\d{1,6})/?>")
