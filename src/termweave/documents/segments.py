@@ -28,7 +28,7 @@ class Text:
     shown: str
     source: str | None = None
     """None: new text, which the document has yet to write in its own way. If it differs from `shown`, the text is one
-    character, such as `&` for `&amp;`."""
+    character, such as `&` for `&amp;`, or none: what is not seen goes where its sentence is translated."""
 
     @classmethod
     def plain(cls, text: str) -> Text:

@@ -20,6 +20,7 @@ TOKEN = re.compile(r"</?(\d{1,6})/?>")
 """How marks look to a translator. All of them, and the placeholders, must stand in the translation."""
 
 _SPACE = re.compile(r"[ \t\n\r\f\v]+")
+_SOFT_HYPHEN = "\u00ad"
 _UNWRITABLE = re.compile(r"[\x00-\x08\x0e-\x1f\x7f-\x84\x86-\x9f\ud800-\udfff\ufffe\uffff]")
 
 
@@ -94,7 +95,8 @@ def request(parts: Sequence[Part]) -> Request:
             token = f"<{number}/>"
         pieces.append(token)
         marks.append((token, part))
-    return Request(cleaned("".join(pieces)), tuple(marks))
+    line = "".join(pieces).replace(_SOFT_HYPHEN, "")  # with one inside, a word would not be found in a glossary
+    return Request(cleaned(line), tuple(marks))
 
 
 def _in_order(asked: Sequence[Mark], found: Sequence[Mark]) -> bool:
