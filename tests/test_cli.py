@@ -359,6 +359,18 @@ def test_each_file_is_summed_up_by_itself(termweave, files, model):
     assert result.errors.count("1 sentence, 1 term met") == 2
 
 
+def test_what_had_to_stay_as_it_was_is_told_by_the_exit_code(termweave, files, model, monkeypatch):
+    """Whatever the model says of it, such a paragraph cannot be written."""
+    monkeypatch.setattr("termweave.documents.markdown.Markdown._readable", lambda _, before, after: before == after)
+    (files / "page.md").write_text("das Haus brennt\n", encoding="utf-8")
+    translate = ("translate", "page.md", "--model", model, "--term", "Haus=building")
+    result = termweave(*translate)
+    assert result.code == 3
+    assert (files / "page.en.md").read_text(encoding="utf-8") == "das Haus brennt\n"
+    assert "1 segment left as it was" in result.errors and "exit code 3" in result.errors
+    assert termweave(*translate, "--output", "-").code == 3
+
+
 def test_a_forbidden_phrase_is_forbidden_in_every_letter_case(termweave, files, model):
     plain = termweave("translate", "text.de", "--lines", "--model", model, "--device", "cpu").output
     word = plain.split()[0]

@@ -51,7 +51,7 @@ class Counts:
     in_pieces: int = 0
     """Sentences translated piece by piece, for their marks did not survive."""
     unchanged: int = 0
-    """Segments left as they were, for their translation could not be written without breaking the markup."""
+    """Segments left as they were, for their translation could not be written without breaking markup or directives."""
 
 
 @dataclass
