@@ -297,6 +297,20 @@ def test_translate_documents_with_a_glossary_and_receipts(termweave, files, mode
             assert row["source"][start:end] == receipt["source"]
 
 
+def test_tags_of_lines_come_through_and_spans_are_true(termweave, files, model):
+    source = "das <b>Haus</b> <i>brennt</i>"
+    (files / "tagged.de").write_text(source + "\n", encoding="utf-8")
+    result = termweave("translate", "tagged.de", "--model", model, "--term", "Haus=building", "--nbest", "2", "--json")
+    record = json.loads(result.output)
+    for own in (record, *record["others"]):
+        assert sorted(re.findall("<[^>]*>", own["output"])) == ["</b>", "</i>", "<b>", "<i>"]
+        (receipt,) = own["receipts"]
+        assert source[slice(*receipt["source_span"])] == "Haus"
+        assert own["output"][slice(*receipt["target_span"])] == "building"
+    plain = termweave("translate", "tagged.de", "--model", model, "--lines", "--no-protect")
+    assert plain.code == 0
+
+
 def test_a_term_that_occurs_nowhere_is_not_passed_over(termweave, files, model):
     result = termweave("translate", "text.de", "--model", model, "--device", "cpu", "--term", "Mühle=mill")
     assert result.code == 0

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from termweave.documents.placeholders import text_parts
+from termweave.documents.placeholders import tagged_parts, text_parts
 from termweave.documents.segments import Kind, Mark, Part, Text, in_pairs
 from termweave.documents.tokens import cleaned, request
 
@@ -90,6 +90,14 @@ def test_placeholders(text: str, translation: str, taken: bool) -> None:
     asked = request(list(text_parts(text)))
     assert asked.line == text
     assert (asked.parse(translation) is not None) == taken
+
+
+def test_halves_without_another_keep_their_order() -> None:
+    """</b>word<b>: no pair, but in the other order they would be one."""
+    asked = request(tagged_parts("the </b>old<b> file"))
+    assert asked.line == "the <1/>old<2/> file"
+    assert asked.parse("<1/>die<2/> Datei") is not None
+    assert asked.parse("<2/>die<1/> Datei") is None
 
 
 def test_placeholders_are_counted_without_the_marks() -> None:

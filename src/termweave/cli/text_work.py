@@ -19,6 +19,7 @@ from termweave.decoding.confidence import with_probabilities
 from termweave.decoding.marked import MarkedSentence, with_marks
 from termweave.decoding.places import named_places
 from termweave.decoding.requests import Wanted, chosen_direction, receipt_record, shortened
+from termweave.decoding.tagged import bare, put_back, taken_out
 from termweave.decoding.terminology import Receipt
 from termweave.decoding.translator import Translation, Translator
 from termweave.documents import Options, Report
@@ -116,7 +117,10 @@ class TextWork:
     def translations(
         self, sentences: Sequence[str], wanted: Sequence[Sequence[Constraint]] | None, progress: bool = False
     ) -> list[Translation]:
-        results = self._translations(sentences, wanted, progress)
+        """Sentences that stand alone: tags are taken out of them, and put back, if they are to be kept."""
+        tagged = taken_out(sentences) if self.wanted.protect else [None] * len(sentences)
+        results = self._translations(bare(sentences, tagged), wanted, progress)
+        results = put_back(self.translator, tagged, results, self.direction)
         for sentence, result in zip(sentences, results, strict=True):
             self._note(sentence, result)
         return results

@@ -45,10 +45,6 @@ class Pair:
     closes: bool = True
     space_after: bool = False  # a pair around nothing that leads the sentence, such as an icon, keeps its distance
 
-    @property
-    def is_empty(self) -> bool:
-        return self.opens and self.closes and self.inside[0] == self.inside[1]
-
     def around(self, text: str) -> str:
         return f"<{self.name}>" * self.opens + text + f"</{self.name}>" * self.closes + " " * self.space_after
 
@@ -95,7 +91,7 @@ class MarkedSentence:
         """
         spans: dict[str, Span] = {}
         for pair in self.pairs:
-            if pair.is_empty and len(words):
+            if pair.inside[0] == pair.inside[1] and len(words):
                 spans[pair.name] = (_where(pair.inside[0], words, attention, source),) * 2
                 continue
             place = _best_run(_gains(pair, source, attention))
@@ -104,6 +100,12 @@ class MarkedSentence:
             start = words[place[0]][0] if pair.opens else 0
             spans[pair.name] = (start, words[place[1] - 1][1] if pair.closes else len(output))
         return self._marked(output, (0, len(output)), WHOLE, spans, self._inner())
+
+    def around(self, output: str) -> str:
+        """The output with its marks at its ends, where no better place is known."""
+        return self._marked(
+            output, (0, len(output)), WHOLE, {pair.name: (0, len(output)) for pair in self.pairs}, self._inner()
+        )
 
     def _marked(
         self, output: str, around: Span, outer: str, spans: dict[str, Span], inner: dict[str, list[Pair]]

@@ -100,7 +100,7 @@ def request(parts: Sequence[Part]) -> Request:
 
 
 def _in_order(asked: Sequence[Mark], found: Sequence[Mark]) -> bool:
-    """Do pairs nest, and do placeholders without a name keep their order?
+    """Do pairs nest, and do placeholders without a name and halves without another keep their order?
 
     A sentence may hold half of a pair, whose other half is in another sentence. Those halves keep their order, and
     nothing that is opened here is open where such a half closes.
@@ -119,7 +119,13 @@ def _in_order(asked: Sequence[Mark], found: Sequence[Mark]) -> bool:
                 to_close.pop(0)
             else:
                 return False
-    return stack == left_open and not to_close and _values(asked) == _values(found)
+    in_order = _values(asked) == _values(found) and _lonely(asked) == _lonely(found)
+    return stack == left_open and not to_close and in_order
+
+
+def _lonely(marks: Sequence[Mark]) -> list[Mark]:
+    """Halves that are words, for they belong to no pair. In another order they might become one."""
+    return [mark for mark in marks if mark.kind is Kind.WORD and mark.identity]
 
 
 def _values(marks: Sequence[Mark]) -> list[str]:
