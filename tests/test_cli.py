@@ -297,6 +297,20 @@ def test_translate_documents_with_a_glossary_and_receipts(termweave, files, mode
             assert row["source"][start:end] == receipt["source"]
 
 
+def test_tags_of_lines_come_through_and_spans_are_true(termweave, files, model):
+    source = "das <b>Haus</b> <i>brennt</i>"
+    (files / "tagged.de").write_text(source + "\n", encoding="utf-8")
+    result = termweave("translate", "tagged.de", "--model", model, "--term", "Haus=building", "--nbest", "2", "--json")
+    record = json.loads(result.output)
+    for own in (record, *record["others"]):
+        assert sorted(re.findall("<[^>]*>", own["output"])) == ["</b>", "</i>", "<b>", "<i>"]
+        (receipt,) = own["receipts"]
+        assert source[slice(*receipt["source_span"])] == "Haus"
+        assert own["output"][slice(*receipt["target_span"])] == "building"
+    plain = termweave("translate", "tagged.de", "--model", model, "--lines", "--no-protect")
+    assert plain.code == 0
+
+
 def test_a_term_that_occurs_nowhere_is_not_passed_over(termweave, files, model):
     result = termweave("translate", "text.de", "--model", model, "--device", "cpu", "--term", "Mühle=mill")
     assert result.code == 0
@@ -357,6 +371,18 @@ def test_each_file_is_summed_up_by_itself(termweave, files, model):
         "translate", "one.txt", "two.txt", "--model", model, "--device", "cpu", "--term", "Haus=building"
     )
     assert result.errors.count("1 sentence, 1 term met") == 2
+
+
+def test_what_had_to_stay_as_it_was_is_told_by_the_exit_code(termweave, files, model, monkeypatch):
+    """Whatever the model says of it, such a paragraph cannot be written."""
+    monkeypatch.setattr("termweave.documents.markdown.Markdown._readable", lambda _, before, after: before == after)
+    (files / "page.md").write_text("das Haus brennt\n", encoding="utf-8")
+    translate = ("translate", "page.md", "--model", model, "--term", "Haus=building")
+    result = termweave(*translate)
+    assert result.code == 3
+    assert (files / "page.en.md").read_text(encoding="utf-8") == "das Haus brennt\n"
+    assert "1 segment left as it was" in result.errors and "exit code 3" in result.errors
+    assert termweave(*translate, "--output", "-").code == 3
 
 
 def test_a_forbidden_phrase_is_forbidden_in_every_letter_case(termweave, files, model):

@@ -27,11 +27,11 @@ class Shouting:
         return Translation(text, 0.0, receipts=plan.receipts(text, spans, "en"))
 
 
-def make_work(monkeypatch: Any) -> tuple[TextWork, io.StringIO]:
+def make_work(monkeypatch: Any, more: tuple[GlossaryEntry, ...] = ()) -> tuple[TextWork, io.StringIO]:
     monkeypatch.setattr("termweave.cli.text_work.with_probabilities", lambda _, __, results, *___, **____: results)
     monkeypatch.setattr("termweave.cli.text_work.with_marks", lambda _, __, results, ___: [own.text for own in results])
     receipts = io.StringIO()
-    wanted = Wanted((), (GlossaryEntry("Haus", ("house",)),), inflection=False, protect=True)
+    wanted = Wanted((), (GlossaryEntry("Haus", ("house",)), *more), inflection=False, protect=True)
     return TextWork(Shouting(), wanted, "de-en", receipts, {"search": "beam"}), receipts  # type: ignore[arg-type]
 
 
@@ -56,3 +56,13 @@ def test_terms_of_what_stays_as_it_was_are_missed(monkeypatch: Any) -> None:
     work.settled([], ["ein Haus, 5 km"])
     assert told(receipts) == [("ein Haus, 5 km", ["missed", "kept"]), ("DAS house", ["met"])]
     assert "1 term missed; --receipts says which" in list(work.remarks())
+
+
+def test_what_is_forbidden_is_told_of_too_where_a_sentence_stays(monkeypatch: Any) -> None:
+    forbidden = (GlossaryEntry("Haus", ("hut",), "forbid"), GlossaryEntry("Hier", ("Hier",), "forbid"))
+    work, receipts = make_work(monkeypatch, forbidden)
+    work(["Hier ein Haus"])
+    work.settled([], ["Hier ein Haus"])
+    (record,) = map(json.loads, receipts.getvalue().splitlines())
+    found = {(own["policy"], own["target"]): own["status"] for own in record["receipts"]}
+    assert found == {("must", "house"): "missed", ("forbid", "hut"): "met", ("forbid", "Hier"): "missed"}

@@ -99,6 +99,15 @@ def test_pieces_are_summed_to_words():
     assert summed.tolist() == [[0.5, 0.5], [0.0, 1.0]]
 
 
+def test_what_is_kept_is_one_word():
+    """No mark may go between the sign and the letter of a placeholder, nor into an address."""
+    text = "ab %s https://x.example/y."
+    pieces = [(0, 2), (3, 4), (4, 5), (6, 15), (15, 25), (25, 26)]
+    words, summed = word_attention(torch.eye(6), pieces, text, "en")
+    assert [text[start:end] for start, end in words] == ["ab", "%s", "https://x.example/y", "."]
+    assert summed[1].tolist() == [0, 0.5, 0.5, 0, 0, 0]
+
+
 def test_a_translator_places_marks(make_folder):
     """Whatever a model of random weights looks at, the receipt of the term tells where its mark belongs."""
     translator = Translator.load(make_folder("de-en", "en-de"), "cpu")

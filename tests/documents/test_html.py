@@ -109,6 +109,16 @@ def test_what_the_translator_sees(html) -> None:  # type: ignore[no-untyped-def]
     ]
 
 
+@pytest.mark.parametrize("page", ["the win<wbr>dow of the <b>room</b>", "the win&shy;dow of the <b>room</b>"])
+@pytest.mark.parametrize("before", ["", "<wbr>", "&shy;"])
+def test_places_to_break_a_word_are_not_seen(html, page: str, before: str) -> None:  # type: ignore[no-untyped-def]
+    """They belong to words of the source; a sentence that stays keeps them."""
+    seen = Recorder()
+    assert html(f"<p>{before}{page}</p>", seen).replace(before, "") == "<p>THE WINDOW OF THE <b>ROOM</b></p>"
+    assert seen.lines == ["the window of the <1>room</1>"]
+    assert html(f"<p>{before}{page}</p>", same) == f"<p>{before}{page}</p>"
+
+
 def test_the_language_of_the_page(html) -> None:  # type: ignore[no-untyped-def]
     assert html('<html lang="en" dir=ltr><p lang="fr">x', same, target_language="de") == (
         '<html lang="de" dir=ltr><p lang="fr">x'

@@ -160,6 +160,24 @@ def test_what_a_translation_brings_is_text(md, translation: str) -> None:  # typ
     assert [line for line in shown if line.strip()] == [escaped] * 4
 
 
+@pytest.mark.parametrize("target", ["M_N", "*a*", "[a]", "a]b", "<b>", "A&amp;B", "Hi!", "~~a~~", "`a`", "a\\", "_a_"])
+def test_what_the_label_of_an_image_gets_is_text(md, target: str) -> None:  # type: ignore[no-untyped-def]
+    text = "Click the ![printer](p.png) icon.\n"
+    translated = md(text, lambda lines: [line.replace("printer", target).replace("icon", "X") for line in lines])
+    assert translated.startswith("Click the ![") and translated.endswith("](p.png) X.\n")
+    image = MarkdownIt("commonmark").enable("strikethrough").parse(translated)[1].children[1]
+    assert (image.type, image.attrs["src"]) == ("image", "p.png")
+    assert "".join(child.content for child in image.children) == target
+
+
+def test_a_label_with_escaped_characters(md) -> None:  # type: ignore[no-untyped-def]
+    seen = Recorder(same)
+    text = "The ![red\\_one &amp; &lt;b](p.png), ![*two*](q.png).\n"
+    assert md(text, seen) == text
+    assert seen.lines == ["The <1>red_one & <b</1>, <2/>."]
+    assert md(text) == "THE ![RED_ONE & \\<B](p.png), ![*two*](q.png).\n"
+
+
 def test_emphasis_that_could_not_be_read_again_is_not_written(md) -> None:  # type: ignore[no-untyped-def]
     """`**„ja“**wohl` is no bold text in Markdown: the closing stars stand between punctuation and a letter."""
     translated = md(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from termweave.documents.placeholders import text_parts
+from termweave.documents.placeholders import tagged_parts, text_parts
 from termweave.documents.segments import Kind, Mark, Part, Text, in_pairs
 from termweave.documents.tokens import cleaned, request
 
@@ -92,6 +92,21 @@ def test_placeholders(text: str, translation: str, taken: bool) -> None:
     assert (asked.parse(translation) is not None) == taken
 
 
+def test_halves_without_another_keep_their_order() -> None:
+    """</b>word<b>: no pair, but in the other order they would be one."""
+    asked = request(tagged_parts("the </b>old<b> file"))
+    assert asked.line == "the <1/>old<2/> file"
+    assert asked.parse("<1/>die<2/> Datei") is not None
+    assert asked.parse("<2/>die<1/> Datei") is None
+
+
+def test_placeholders_are_counted_without_the_marks() -> None:
+    """A mark inside of a second %s does not hide it."""
+    asked = request([BOLD, plain("old"), BOLD_END, plain(" file "), *text_parts("%s")])
+    assert asked.parse("<1>alte %</1>s Datei %s") is None
+    assert asked.parse("<1>alte</1> Datei %s") is not None
+
+
 @pytest.mark.parametrize(
     ("text", "found"),
     [
@@ -109,15 +124,15 @@ def test_what_is_a_placeholder(text: str, found: list[str]) -> None:
 
 
 def test_an_address_may_hold_a_value_that_comes_in_order() -> None:
-    asked = request(list(text_parts("see https://a.example/%s or %d", is_format=True)))
+    asked = request(list(text_parts("see https://a.example/%s or %d", formats=("c",))))
     assert asked.parse("siehe https://a.example/%s oder %d") is not None
     assert asked.parse("%d oder siehe https://a.example/%s") is None
-    named = request(list(text_parts("see https://a.example/%%20b or %d", is_format=True)))
+    named = request(list(text_parts("see https://a.example/%%20b or %d", formats=("c",))))
     assert named.parse("%d oder siehe https://a.example/%%20b") is not None
 
 
 def test_formats_know_more_placeholders() -> None:
-    parts = list(text_parts("100 %% of % d", is_format=True))
+    parts = list(text_parts("100 %% of % d", formats=("c",)))
     assert [part.shown for part in parts if isinstance(part, Mark)] == ["%%", "% d"]
 
 

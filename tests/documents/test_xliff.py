@@ -125,6 +125,19 @@ def test_segments_laid_out_but_empty_are_translated(xliff) -> None:  # type: ign
     assert [mark.text for mark in etree.fromstring(result.encode()).iterfind(".//{*}target/{*}mrk")] == ["ONE.", "TWO."]
 
 
+@pytest.mark.parametrize("source", ["<source/>", "<source> </source><target/>"])
+@pytest.mark.parametrize("version", ["1.2", "2.0"])
+def test_a_unit_without_text_is_left_alone(xliff, version: str, source: str) -> None:  # type: ignore[no-untyped-def]
+    if version == "1.2":
+        unit = f'<file original="a" source-language="en" target-language="de"><body><trans-unit id="1">{source}'
+        unit += "</trans-unit></body></file>"
+    else:
+        unit = f'<file id="f"><unit id="1"><segment>{source}</segment></unit></file>'
+    text = f'<xliff version="{version}" srcLang="en" trgLang="de">{unit}</xliff>'
+    assert unit in xliff(text)
+    assert unit in xliff(text.replace("<source/>", "<source></source>"))
+
+
 def test_line_ends_and_cdata_stay(tmp_path: Path) -> None:
     text = FIRST.replace("a note", "<![CDATA[a <b> note]]>").replace("\n", "\r\n")
     path = tmp_path / "document.xlf"

@@ -62,6 +62,18 @@ def test_addresses_and_placeholders_are_kept(server: Any):
     assert [receipt["status"] for receipt in found["receipts"]] == ["kept", "kept"]
 
 
+def test_tags_come_through_and_spans_are_true(server: Any):
+    text = "Ein <b>Haus am Fluss. Der alte</b> Müller <i>verkauft</i> Mehl."
+    answer = translate(server, text, terms=[{"source": "Haus", "target": "house"}], nbest=2)
+    for own in (answer, *answer["others"]):
+        assert sorted(re.findall("<[^>]*>", own["text"])) == ["</b>", "</i>", "<b>", "<i>"]
+        assert own["text"].index("<b>") < own["text"].index("</b>")
+        (receipt,) = own["receipts"]
+        assert text[slice(*receipt["source_span"])] == "Haus"
+        assert own["text"][slice(*receipt["target_span"])] == "house"
+        assert [text[slice(*pair["source_span"])][-1] for pair in own["sentences"]] == [".", "."]
+
+
 def test_a_wish_may_be_missed_and_is_told(server: Any):
     term = {"source": "Mehl", "target": "unheard of", "policy": "prefer"}
     (receipt,) = translate(server, SENTENCE, terms=[term])["receipts"]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import re
 from collections.abc import Callable
 from pathlib import Path
 
@@ -53,6 +54,13 @@ def test_pairs_and_receipts(corpus, lines, settings: Make, tmp_path):
     occurrences = sum(line.split().count("Haus") for line in "\n".join(lines).splitlines())
     assert report.tally.statuses["met"] == occurrences
     assert report.tally.used == {"Haus"}
+
+
+def test_tags_come_through(settings: Make, tmp_path):
+    (tmp_path / "tags.de").write_text("das <b>Haus</b> <i>am Fluss</i>\n", encoding="utf-8")
+    translate_shards([tmp_path / "tags.de"], tmp_path / "out", settings("Haus=house"), Here())
+    written = (tmp_path / "out" / "tags.de").read_text(encoding="utf-8")
+    assert sorted(re.findall("<[^>]*>", written)) == ["</b>", "</i>", "<b>", "<i>"]
 
 
 def test_an_interrupted_job_goes_on_without_repeating_anything(corpus, settings: Make, tmp_path):

@@ -14,10 +14,13 @@ from typing import IO, Any
 
 from termweave.accelerators import prepare_process
 from termweave.constraints.constraint import Constraint
+from termweave.constraints.occurrences import comparable, count_occurrences
 from termweave.decoding.confidence import with_probabilities
 from termweave.decoding.marked import MarkedSentence, with_marks
 from termweave.decoding.places import named_places
 from termweave.decoding.requests import Wanted, chosen_direction, receipt_record, shortened
+from termweave.decoding.tagged import bare, put_back, taken_out
+from termweave.decoding.terminology import Receipt
 from termweave.decoding.translator import Translation, Translator
 from termweave.documents import Options, Report
 from termweave.documents.files import format_of
@@ -27,6 +30,7 @@ from termweave.model.checkpoint import ready_model
 from termweave.storage import atomic_path, folder_state
 from termweave.text.words import normalise
 
+LEFT = 3  # exit code where something could not be translated without breaking the document
 STANDARD_ERROR = Path("-")
 
 Place = Callable[[int, str], str]
@@ -44,6 +48,7 @@ class TextWork:
         self.counts: Counter[str] = Counter()
         self.key = ""
         self._used: set[str] = set()  # sources of terms that occurred
+        self.left = 0  # segments that stand in their document as they were
         self._told: Counter[str] = Counter()  # the counts when the last file was summed up
         self._resumed = False
         self._pending: list[tuple[str, list[tuple[str, Translation]]]] = []  # lines of a document, and their sentences
@@ -105,14 +110,17 @@ class TextWork:
                 unused[line] -= 1
                 continue
             for sentence, result in translations:
-                self._note(sentence, _not_applied(sentence, result) if untranslated[line] > 0 else result)
+                self._note(sentence, self._not_applied(sentence, result) if untranslated[line] > 0 else result)
             untranslated[line] -= 1
         self._pending = []
 
     def translations(
         self, sentences: Sequence[str], wanted: Sequence[Sequence[Constraint]] | None, progress: bool = False
     ) -> list[Translation]:
-        results = self._translations(sentences, wanted, progress)
+        """Sentences that stand alone: tags are taken out of them, and put back, if they are to be kept."""
+        tagged = taken_out(sentences) if self.wanted.protect else [None] * len(sentences)
+        results = self._translations(bare(sentences, tagged), wanted, progress)
+        results = put_back(self.translator, tagged, results, self.direction)
         for sentence, result in zip(sentences, results, strict=True):
             self._note(sentence, result)
         return results
@@ -142,6 +150,24 @@ class TextWork:
         if self._receipts is not None:
             results = with_probabilities(self.translator, sentences, results, wanted, direction=direction)
         return results
+
+    def _not_applied(self, sentence: str, result: Translation) -> Translation:
+        """The receipts of a sentence that stays as it was: what is kept is there, no other term is."""
+        receipts = (self._in_source(own, sentence) for own in result.receipts)
+        return replace(result, text=sentence, receipts=tuple(receipts))
+
+    def _in_source(self, own: Receipt, sentence: str) -> Receipt:
+        if own.policy == "keep":
+            return replace(own, status="kept", target_span=own.source_span, found=own.source, probability=None)
+        if own.policy == "forbid":
+            return replace(own, status="missed" if self._holds(sentence, own) else "met")
+        return replace(own, status="missed", target_span=None, found=None, probability=None)
+
+    def _holds(self, sentence: str, forbidden: Receipt) -> bool:
+        language = self.direction.partition("-")[2]
+        targets = forbidden.entry.targets if forbidden.entry else (forbidden.target,)
+        words = comparable(sentence, language)
+        return any(count_occurrences(words, comparable(target, language)) for target in targets)
 
     def _note(self, sentence: str, result: Translation) -> None:
         self.counts["sentences"] += 1
@@ -183,29 +209,19 @@ class TextWork:
             parts.append(f"{report.resumed:,} of them from the run before")
         parts += [counted(counts[status], status) for status in STATUSES if counts[status]]
         if report.in_pieces:
-            parts.append(f"{report.in_pieces:,} sentences in pieces, between their marks: check the terms there")
-        if report.unchanged:
-            parts.append(f"{report.unchanged:,} segments left as they were, for their markup would have broken")
+            sentences = f"sentence{'s' * (report.in_pieces != 1)}"
+            parts.append(f"{report.in_pieces:,} {sentences} in pieces, between their marks: check the terms there")
         return ", ".join(parts)
 
     def remarks(self) -> Iterator[str]:
         """What the user should know: nothing is passed over in silence."""
         if self._resumed:
             yield "terms of the sentences from the run before are not counted here; a run with --receipts tells of all"
+        if self.left:
+            were = "segment left as it was" if self.left == 1 else "segments left as they were"
+            yield f"{self.left:,} {were}, for markup or directives would have broken (exit code {LEFT})"
         used = {normalise(term.source) for term in self.wanted.terms} if self._resumed else self._used
         yield from term_remarks(self.wanted, self.counts, used)
-
-
-def _not_applied(sentence: str, result: Translation) -> Translation:
-    """The receipts of a sentence that stays as it was: what is kept is there, no other term is."""
-    receipts = [
-        replace(own, status="kept", target_span=own.source_span, found=own.source, probability=None)
-        if own.policy == "keep"
-        else replace(own, status="missed", target_span=None, found=None, probability=None)
-        for own in result.receipts
-        if own.policy != "forbid"
-    ]
-    return replace(result, text=sentence, receipts=tuple(receipts))
 
 
 def term_remarks(wanted: Wanted, statuses: Counter[str], used: set[str]) -> Iterator[str]:

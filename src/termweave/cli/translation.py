@@ -130,6 +130,8 @@ def translate(
 ) -> None:
     """Translate text and files, keeping to a glossary.
 
+    The exit code is 3 if parts of a document had to stay as they were, for they would have broken; the rest is written.
+
     Examples:
 
     `termweave translate letter.de.txt --direction de-en --glossary terms.tsv`
@@ -209,7 +211,7 @@ def _translate_text(
     direction: str | None,
     **options: Any,
 ) -> None:
-    from termweave.cli.text_work import TextWork
+    from termweave.cli.text_work import LEFT, TextWork
 
     names = [path for path in files if path != STREAM]
     if names and len(names) < len(files):
@@ -228,6 +230,8 @@ def _translate_text(
             _translate_documents(work, names, table, output, receipts is None)
     for message in work.remarks():
         warn(message)
+    if work.left:
+        raise typer.Exit(LEFT)
 
 
 def _require_apart(names: list[Path], output: Path | None, receipts: Path | None) -> None:
@@ -288,6 +292,7 @@ def _translate_documents(
                 terms=work.terminology,
                 settled=work.settled,
             )
+        work.left += report.unchanged
         if report.output is not None:
             typer.echo(f"{report.output}: {work.summary(report)}", err=True)
 

@@ -22,6 +22,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from termweave.constraints.protection import find_protected
 from termweave.decoding.terminology import Receipt, told
 from termweave.decoding.translator import Translation, Translator
 from termweave.text.words import Span, normalise, split_words
@@ -43,10 +44,6 @@ class Pair:
     opens: bool = True
     closes: bool = True
     space_after: bool = False  # a pair around nothing that leads the sentence, such as an icon, keeps its distance
-
-    @property
-    def is_empty(self) -> bool:
-        return self.opens and self.closes and self.inside[0] == self.inside[1]
 
     def around(self, text: str) -> str:
         return f"<{self.name}>" * self.opens + text + f"</{self.name}>" * self.closes + " " * self.space_after
@@ -94,7 +91,7 @@ class MarkedSentence:
         """
         spans: dict[str, Span] = {}
         for pair in self.pairs:
-            if pair.is_empty and len(words):
+            if pair.inside[0] == pair.inside[1] and len(words):
                 spans[pair.name] = (_where(pair.inside[0], words, attention, source),) * 2
                 continue
             place = _best_run(_gains(pair, source, attention))
@@ -103,6 +100,12 @@ class MarkedSentence:
             start = words[place[0]][0] if pair.opens else 0
             spans[pair.name] = (start, words[place[1] - 1][1] if pair.closes else len(output))
         return self._marked(output, (0, len(output)), WHOLE, spans, self._inner())
+
+    def around(self, output: str) -> str:
+        """The output with its marks at its ends, where no better place is known."""
+        return self._marked(
+            output, (0, len(output)), WHOLE, {pair.name: (0, len(output)) for pair in self.pairs}, self._inner()
+        )
 
     def _marked(
         self, output: str, around: Span, outer: str, spans: dict[str, Span], inner: dict[str, list[Pair]]
@@ -147,13 +150,24 @@ def certain(attention: Tensor, words: Sequence[Span], source: Sequence[Span], re
 
 def word_attention(attention: Tensor, pieces: Sequence[Span], text: str, language: str) -> tuple[list[Span], Tensor]:
     """From pieces of the output to its words: their spans, and the sum of what their pieces look at."""
-    words = split_words(text, language)
+    words = _whole(split_words(text, language), text)
     rows = [
         sum((attention[index] for index, piece in enumerate(pieces) if _overlaps(piece, word)), torch.zeros(()))
         for word in words
     ]
     summed = torch.stack([row.expand(attention.shape[1]) for row in rows]) if rows else attention[:0]
     return words, summed / summed.sum(dim=1, keepdim=True).clamp(min=1e-9)
+
+
+def _whole(words: Sequence[Span], text: str) -> list[Span]:
+    """The words, with what is kept as it is, such as `%s` or an address, as one: no mark may go into it."""
+    whole: list[Span] = []
+    for start, end in sorted([*words, *((span.start, span.end) for span in find_protected(text))]):
+        if whole and start < whole[-1][1]:
+            whole[-1] = (whole[-1][0], max(end, whole[-1][1]))
+        else:
+            whole.append((start, end))
+    return whole
 
 
 def _gains(pair: Pair, source: Sequence[Span], attention: Tensor) -> list[float]:

@@ -59,7 +59,7 @@ class Report:
     in_pieces: int
     """Sentences translated piece by piece, for their markup did not survive otherwise."""
     unchanged: int
-    """Segments left as they were, for their translation could not be written without breaking the markup."""
+    """Segments left as they were, for their translation could not be written without breaking markup or directives."""
 
 
 def translate_file(

@@ -28,7 +28,6 @@ _INLINE = _names(
     "a abbr acronym b bdi bdo big cite data del dfn em font i ins mark q ruby rp rt s small span strike strong sub sup"
     " time tt u"
 )
-_WORDS = frozenset({"img", "wbr"})
 _KEPT = frozenset({"code", "kbd", "samp", "var", "pre", "math", "svg", "object", "canvas", "template"})
 _KEPT_INLINE = frozenset({"code", "kbd", "samp", "var", "math", "svg"})
 _VOID = _names("area base br col embed hr img input link meta param source track wbr")
@@ -240,7 +239,9 @@ def _piece(piece: Piece, source: str) -> list[Part]:
         return list(entity_parts(source))
     if piece.type is Type.OTHER:
         return [Mark(Kind.WORD, source) if source.startswith("<!--") and source.endswith("-->") else fixed(source)]
-    if piece.name in _WORDS or (piece.name in _INLINE and piece.is_empty):
+    if piece.name == "wbr":  # a place to break a word of the source, which is one word all the same
+        return [Text("", source)]
+    if piece.name == "img" or (piece.name in _INLINE and piece.is_empty):
         return [Mark(Kind.WORD, source)]
     if piece.name in _INLINE:
         kind = Kind.OPEN if piece.type is Type.START else Kind.CLOSE

@@ -23,7 +23,7 @@ from termweave.documents.segments import Kind, Mark, Part, Text
 
 _Rule = Callable[[StateInline, bool], bool]
 _TAG_NAME = re.compile(r"</?([A-Za-z][A-Za-z0-9-]*)")
-_PLAIN_LABEL = re.compile(r"[^\\`*_\[\]<>&!~\n]*")
+_IN_LABEL = re.compile(r"\\([!-/:-@\[-`{-~])|&\#?\w{1,32};")
 _REFERENCE = re.compile(r"\]\s?(?:\[\s*\])?")
 # Money is no formula: the first dollar has no space behind it, the last has none before it and no word behind it.
 MATH = re.compile(
@@ -93,8 +93,8 @@ class InlineParser:
                 text.append(token.content)
             elif token.type == "softbreak":
                 text.append(" ")
-            elif token.type == "image" and _PLAIN_LABEL.fullmatch(token.content):
-                text.append(token.content)
+            elif token.type == "image" and _in_label(token) is not None:
+                text += [child.content for child in token.children or ()]
                 marks.append(f"image {token.attrs}")
             else:
                 in_address = token.type == "link_open" and token.markup == "autolink"
@@ -137,7 +137,7 @@ class InlineParser:
         if name in ("emphasis", "strikethrough"):
             return _delimiters(start, pushed)
         if name in ("link", "image"):
-            return self._linked(name, start, end, content)
+            return self._linked(pushed[-1], start, end, content)
         if name == "newline" or (name == "escape" and last == "hardbreak"):
             part = Mark(Kind.BREAK, source) if last == "hardbreak" else Text(" ", source)
         elif name == "escape" and pushed and len(pushed[-1].content) == 1:
@@ -154,11 +154,13 @@ class InlineParser:
             part = Mark(Kind.WORD, source)
         return [Place(start, end, part)] if part is not None else []
 
-    def _linked(self, name: str, start: int, end: int, content: str) -> list[Place]:
-        first = start + (2 if name == "image" else 1)
+    def _linked(self, token: Token, start: int, end: int, content: str) -> list[Place]:
+        is_image = token.type == "image"
+        first = start + (2 if is_image else 1)
         label_end = self._labels[start]
         label = content[first:label_end]
-        if label_end < first or (name == "image" and not _PLAIN_LABEL.fullmatch(label)):
+        inner = _in_label(token) if is_image else []
+        if label_end < first or inner is None:
             return [Place(start, end, Mark(Kind.WORD, content[start:end]))]
         closing = content[label_end:end]
         # A link that is found by its own text must keep that text as its label when the text changes.
@@ -166,8 +168,22 @@ class InlineParser:
         identity = -start - 1  # apart from those of tags
         return [
             Place(start, first, Mark(Kind.OPEN, content[start:first], identity)),
+            *(Place(first + own.start, first + own.end, own.part) for own in inner),
             Place(label_end, end, Mark(Kind.CLOSE, closing, identity, rewritten=rewritten)),
         ]
+
+
+def _in_label(image: Token) -> list[Place] | None:
+    """The escaped characters in the label of an image; None if it holds more than text, and is not to be touched."""
+    label, children = image.content, image.children or []
+    found = [(*match.span(), match[1] or unescape(match[0])) for match in _IN_LABEL.finditer(label)]
+    places = [Place(start, end, Text(shown, label[start:end])) for start, end, shown in found if len(shown) == 1]
+    text, position = "", 0
+    for place in places:
+        text += label[position : place.start] + place.part.shown
+        position = place.end
+    is_text = "\n" not in label and all(child.type in ("text", "text_special") for child in children)
+    return places if is_text and text + label[position:] == "".join(child.content for child in children) else None
 
 
 def _delimiters(start: int, pushed: list[Token]) -> list[Place]:

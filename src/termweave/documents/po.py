@@ -19,6 +19,7 @@ from typing import Any
 import polib
 
 from termweave import __version__
+from termweave.documents.directives import formats_of, has_same_directives
 from termweave.documents.document import Options, Through, line_end_of, read_whole, with_line_ends
 from termweave.documents.placeholders import tagged_parts
 from termweave.documents.segments import Segment
@@ -88,23 +89,30 @@ class Po:
             if entry.obsolete or not entry.msgid:
                 continue
             anew = self.options.retranslate or entry.fuzzy
-            is_format = any(flag.endswith("-format") and not flag.startswith("no-") for flag in entry.flags)
+            formats = formats_of(entry.flags)
             if not entry.msgid_plural:
                 if anew or not entry.msgstr:
-                    yield _Message(entry, _segment(entry.msgid, is_format))
+                    yield _Message(entry, _segment(entry.msgid, formats))
                 continue
             forms = entry.msgstr_plural
             empty = [form for form in range(self._forms) if anew or not forms.get(form)]
             if self._forms > 1 and 0 in empty:
-                yield _Message(entry, _segment(entry.msgid, is_format), (0,))
+                yield _Message(entry, _segment(entry.msgid, formats), (0,))
             others = tuple(form for form in empty if form or self._forms == 1)
             if others:
-                yield _Message(entry, _segment(entry.msgid_plural, is_format), others)
+                yield _Message(entry, _segment(entry.msgid_plural, formats), others)
 
     def translated(self, through: Through) -> Iterator[bytes]:
         segments = (message.segment for message in self._messages)
-        for message, segment in zip(self._messages, through(segments), strict=True):
-            self._put(message, segment)
+        left = []
+        for message, segment in zip(self._messages, through(segments, _is_usable), strict=True):
+            if segment is message.segment:  # it could not be translated, and stays to be
+                left.append(message)
+            else:
+                self._put(message, segment)
+        for message in left:
+            if message.forms and not message.entry.fuzzy:  # its other forms may have a translation
+                message.entry.flags.append("fuzzy")
         header = self._file.metadata
         if self._messages or header.get("PO-Revision-Date", "") in _UNSET:
             header["PO-Revision-Date"] = datetime.now(UTC).strftime("%Y-%m-%d %H:%M+0000")
@@ -113,7 +121,7 @@ class Po:
         yield with_line_ends(_written(self._file).rstrip("\n") + "\n", self._line_end).encode()
 
     def _put(self, message: _Message, segment: Segment) -> None:
-        text = "".join(part.shown or part.source or "" for part in segment.parts)
+        text = _text(segment)
         entry = message.entry
         if entry.fuzzy:
             entry.flags = [flag for flag in entry.flags if flag != "fuzzy"]
@@ -179,8 +187,17 @@ def _reason(error: Exception, path: Path) -> str:
     return str(error).replace(f"Syntax error in po file {path} ", "").strip("()") or type(error).__name__
 
 
-def _segment(text: str, is_format: bool) -> Segment:
-    return Segment(tuple(tagged_parts(text, is_format)), weight=1)
+def _segment(text: str, formats: tuple[str, ...]) -> Segment:
+    return Segment(tuple(tagged_parts(text, formats)), weight=1, formats=formats)
+
+
+def _text(segment: Segment) -> str:
+    return "".join(part.shown or part.source or "" for part in segment.parts)
+
+
+def _is_usable(original: Segment, translated: Segment) -> bool:
+    """Programs, and msgfmt, refuse a format whose directives are others than those of its source."""
+    return has_same_directives(_text(original), _text(translated), original.formats)
 
 
 def _rule(language: str) -> str:

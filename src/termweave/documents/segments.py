@@ -28,7 +28,7 @@ class Text:
     shown: str
     source: str | None = None
     """None: new text, which the document has yet to write in its own way. If it differs from `shown`, the text is one
-    character, such as `&` for `&amp;`."""
+    character, such as `&` for `&amp;`, or none: what is not seen goes where its sentence is translated."""
 
     @classmethod
     def plain(cls, text: str) -> Text:
@@ -69,6 +69,9 @@ class Segment:
     """How much of the document's `total` is done with it."""
     is_underlined: bool = False
     """Markdown: the line below looks like that of a table, which makes one of what looks like a table's head."""
+
+    formats: tuple[str, ...] = ()
+    """Messages: the languages whose format string it is, such as `c`; its directives must be the same ones after."""
 
     @property
     def text(self) -> str:

@@ -10,16 +10,17 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from termweave.documents.placeholders import depends_on_order
+from termweave.documents.directives import depends_on_order
 from termweave.documents.segments import Kind, Mark, Part, Text
 
 TOKEN = re.compile(r"</?(\d{1,6})/?>")
 """How marks look to a translator. All of them, and the placeholders, must stand in the translation."""
 
 _SPACE = re.compile(r"[ \t\n\r\f\v]+")
+_SOFT_HYPHEN = "\u00ad"
 _UNWRITABLE = re.compile(r"[\x00-\x08\x0e-\x1f\x7f-\x84\x86-\x9f\ud800-\udfff\ufffe\uffff]")
 
 
@@ -47,8 +48,9 @@ class Request:
         waiting: dict[str, list[Mark]] = {}
         for token, mark in self.marks:
             waiting.setdefault(token, []).append(mark)
-        longest_first = sorted(waiting, key=len, reverse=True)
-        pieces = re.split("(" + "|".join(map(re.escape, longest_first)) + ")", translation)
+        if self._placeholders(translation) != self._placeholders(self.line):
+            return None
+        pieces = re.split(f"({_any_of(waiting)})", translation)
         parts: list[Part] = []
         for index, piece in enumerate(pieces):
             if index % 2 == 0:
@@ -61,6 +63,15 @@ class Request:
         found = [part for part in parts if isinstance(part, Mark)]
         asked = [mark for _, mark in self.marks]
         return parts if len(found) == len(asked) and _in_order(asked, found) else None
+
+    def _placeholders(self, text: str) -> Counter[str]:
+        """How often each stands in a text whose tokens are taken out: one put inside of a placeholder would hide it."""
+        shown = {mark.shown for _, mark in self.marks if mark.shown}
+        return Counter(re.findall(_any_of(shown), TOKEN.sub("", text))) if shown else Counter()
+
+
+def _any_of(texts: Iterable[str]) -> str:
+    return "|".join(map(re.escape, sorted(texts, key=len, reverse=True)))
 
 
 def request(parts: Sequence[Part]) -> Request:
@@ -84,11 +95,12 @@ def request(parts: Sequence[Part]) -> Request:
             token = f"<{number}/>"
         pieces.append(token)
         marks.append((token, part))
-    return Request(cleaned("".join(pieces)), tuple(marks))
+    line = "".join(pieces).replace(_SOFT_HYPHEN, "")  # with one inside, a word would not be found in a glossary
+    return Request(cleaned(line), tuple(marks))
 
 
 def _in_order(asked: Sequence[Mark], found: Sequence[Mark]) -> bool:
-    """Do pairs nest, and do placeholders without a name keep their order?
+    """Do pairs nest, and do placeholders without a name and halves without another keep their order?
 
     A sentence may hold half of a pair, whose other half is in another sentence. Those halves keep their order, and
     nothing that is opened here is open where such a half closes.
@@ -107,7 +119,13 @@ def _in_order(asked: Sequence[Mark], found: Sequence[Mark]) -> bool:
                 to_close.pop(0)
             else:
                 return False
-    return stack == left_open and not to_close and _values(asked) == _values(found)
+    in_order = _values(asked) == _values(found) and _lonely(asked) == _lonely(found)
+    return stack == left_open and not to_close and in_order
+
+
+def _lonely(marks: Sequence[Mark]) -> list[Mark]:
+    """Halves that are words, for they belong to no pair. In another order they might become one."""
+    return [mark for mark in marks if mark.kind is Kind.WORD and mark.identity]
 
 
 def _values(marks: Sequence[Mark]) -> list[str]:

@@ -51,7 +51,7 @@ class Counts:
     in_pieces: int = 0
     """Sentences translated piece by piece, for their marks did not survive."""
     unchanged: int = 0
-    """Segments left as they were, for their translation could not be written without breaking the markup."""
+    """Segments left as they were, for their translation could not be written without breaking markup or directives."""
 
 
 @dataclass
@@ -303,7 +303,7 @@ def _strip_space(body: list[Part], before: list[Part], after: list[Part]) -> boo
     moved = False
     while body and isinstance(first := body[0], Text):
         space = len(first.shown) - len(first.shown.lstrip())
-        if space:
+        if space or not first.shown:
             before.append(first.cut(0, space))
         if space < len(first.shown):
             body[0] = first.cut(space, len(first.shown))
@@ -312,7 +312,7 @@ def _strip_space(body: list[Part], before: list[Part], after: list[Part]) -> boo
         moved = True
     while body and isinstance(last := body[-1], Text):
         length = len(last.shown.rstrip())
-        if length < len(last.shown):
+        if length < len(last.shown) or not last.shown:
             after.insert(0, last.cut(length, len(last.shown)))
         if length:
             body[-1] = last.cut(0, length)

@@ -79,10 +79,10 @@ class Xliff:
         source = _child(element, "source")
         if source is None:
             raise DataError(f"{self.path}, line {element.sourceline}: {local_name(element)} without a source")
-        if not self._is_wanted(element):
-            return None
         segmented = _child(element, "seg-source")
         base = source if segmented is None else segmented
+        if not self._is_wanted(element) or _is_empty(base):
+            return None
         space = {"preserve": True, "default": False}.get(base.get(_XML_SPACE, ""), keeps_space)
         return _Unit(element, base, Inline(base, space))
 

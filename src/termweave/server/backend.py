@@ -12,6 +12,7 @@ from termweave.constraints.glossary import Glossary, GlossaryEntry
 from termweave.decoding.confidence import with_probabilities
 from termweave.decoding.marked import MarkedSentence, with_marks
 from termweave.decoding.options import Search
+from termweave.decoding.tagged import TaggedSentence, put_back
 from termweave.decoding.terminology import Terminology, TermPlan
 from termweave.decoding.translator import InspectedOutput, Translation, Translator
 from termweave.text.words import normalise
@@ -25,6 +26,7 @@ class Sentence:
     plan: TermPlan = field(default_factory=TermPlan)  # its terms
     tokens: int = 1
     marked: MarkedSentence | None = None  # the marks that are to be put into its translation
+    tagged: TaggedSentence | None = None  # the same for tags of its own, and receipts are told with them
 
 
 @dataclass(frozen=True)
@@ -119,10 +121,11 @@ class TranslatorBackend:
         finished = with_marks(
             self._translator, [sentence.marked for sentence in sentences], results, settings.direction
         )
-        return [
+        results = [
             result if sentence.marked is None else replace(result, text=text)
             for sentence, result, text in zip(sentences, results, finished, strict=True)
         ]
+        return put_back(self._translator, [sentence.tagged for sentence in sentences], results, settings.direction)
 
     def _with_probabilities(
         self, texts: Sequence[str], results: Sequence[Translation], direction: str

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+from termweave.decoding.tagged import TaggedSentence
 from termweave.decoding.terminology import Receipt, within_limits
 from termweave.decoding.translator import Translation
 from termweave.server.backend import Backend, SearchSettings, Sentence
@@ -72,12 +73,15 @@ class TextTranslator:
             count += len(segmented.segments)
             if count > self._most:
                 raise Problem(413, "The texts have too many sentences", f"at most {self._most:,} fit into one request")
-            sentences = [
-                Sentence(own.text, within_limits(wanted.terms.plan(own.text)), 2 + count_tokens(own.text))
-                for own in segmented.segments
-            ]
+            sentences = [self._sentence(own.text, wanted.terms) for own in segmented.segments]
             prepared.append(_Prepared(segmented, tuple(sentences)))
         return prepared
+
+    def _sentence(self, text: str, terms: Planner) -> Sentence:
+        tagged = TaggedSentence.of(text)
+        bare = text if tagged is None else tagged.text
+        plan = within_limits(terms.plan(bare))
+        return Sentence(bare, plan, 2 + self._backend.count_tokens(bare), tagged=tagged)
 
 
 def _put_together(

@@ -14,6 +14,7 @@ from termweave.accelerators import prepare_process
 from termweave.decoding.confidence import with_probabilities
 from termweave.decoding.places import line_places, named_places
 from termweave.decoding.requests import Wanted, chosen_direction, receipt_record, shortened
+from termweave.decoding.tagged import bare, put_back, taken_out
 from termweave.decoding.translator import Translation, Translator
 from termweave.errors import TermweaveError
 from termweave.shards.formats import Piece, ShardFormat, shard_format
@@ -173,13 +174,15 @@ class ChunkWorker:
         translator = self._translator = self._translator or self._load()
         terms = self._terminology
         asked = [(row, piece) for row, sentence in enumerate(sentences) for piece in shortened(sentence, terms)]
-        texts = [piece for _, piece in asked]
+        tagged = taken_out([piece for _, piece in asked]) if self.settings.wanted.protect else [None] * len(asked)
+        texts = bare([piece for _, piece in asked], tagged)
         direction = self._direction if len(translator.directions) > 1 else None
         line = line_places(chunk.source, chunk.first + 1)
         with named_places(lambda index: line(asked[index][0])):
             results = translator.translate(texts, direction=direction, terminology=terms, **self.settings.search)
         if self.settings.receipts:
             results = with_probabilities(translator, texts, results, None, direction=direction)
+        results = put_back(translator, tagged, results, self._direction)
         return [_Part(row, piece, result) for (row, piece), result in zip(asked, results, strict=True)]
 
     def _tally(self, sentences: int, parts: Sequence[_Part]) -> Tally:
