@@ -7,6 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from termweave import Constraint, Glossary, GlossaryEntry, Terminology, Translator
+from termweave.decoding.terminology import told
 from termweave.errors import ConfigError, ConstraintError
 
 HOUSE = GlossaryEntry("Haus", ("house", "building"))
@@ -62,6 +63,15 @@ def test_the_receipt_says_what_stands_where(text, span, status):
     assert receipt.found == (None if span is None else text[slice(*span)])
     assert receipt.to_json()["status"] == status
     assert None not in receipt.to_json().values()
+
+
+def test_what_stands_for_a_forbidden_target_is_an_alternative():
+    found = plan("ein Haus", HOUSE, GlossaryEntry("", ("house",), policy="forbid"))
+    assert found.told[0].target == "building"
+    (receipt,) = found.receipts("a building", [(2, 10)], "en")
+    assert (receipt.target, receipt.found, receipt.status) == ("house", "building", "met by alternative")
+    assert told([receipt]) == [Constraint("Haus", "building")]
+    assert "told" not in receipt.to_json()
 
 
 def test_a_forbidden_phrase_has_a_receipt_too():

@@ -44,10 +44,12 @@ class Receipt:
     reason: str = ""  # of a conflict
     probability: float | None = None  # the model's own, of what was found; None where it was not asked for
     entry: GlossaryEntry | None = None  # of the glossary
+    told: str = ""  # to the model; not `target` where that is forbidden
 
     def to_json(self) -> dict[str, Any]:
-        """Without what says nothing."""
-        fields = {name: value for name, value in vars(self).items() if value not in (None, "") and name != "entry"}
+        """Without what says nothing, and what only we need."""
+        inner = ("entry", "told")
+        fields = {name: value for name, value in vars(self).items() if value not in (None, "") and name not in inner}
         if self.entry is not None and self.entry.note:
             fields["note"] = self.entry.note
         if self.probability is not None:
@@ -58,7 +60,7 @@ class Receipt:
 def told(receipts: Sequence[Receipt]) -> list[Constraint]:
     """The terms as they were told to the model."""
     wanted = (receipt for receipt in receipts if receipt.policy != "forbid" and receipt.status != "conflict")
-    return [Constraint(receipt.source, receipt.target) for receipt in wanted]
+    return [Constraint(receipt.source, receipt.told or receipt.target) for receipt in wanted]
 
 
 @dataclass(frozen=True)
@@ -68,11 +70,13 @@ class PlannedTerm:
     match: TermMatch
     written: str  # as it stands in the sentence
     conflict: str = ""  # why it cannot be applied
+    allowed: tuple[str, ...] = ()  # those of its targets that are not forbidden here, if some are
     is_relaxed: bool = False  # left to the model, for there is too much in the sentence to guarantee all of it
 
     @functools.cached_property
     def constraint(self) -> Constraint:
-        return Constraint(self.written, self.match.targets[0], self.match.targets[1:])
+        targets = tuple(dict.fromkeys(self.allowed + self.match.targets))  # the model is told of the first
+        return Constraint(self.written, targets[0], targets[1:])
 
     @property
     def is_told(self) -> bool:
@@ -100,6 +104,7 @@ class PlannedTerm:
             found,
             self.conflict,
             entry=entry,
+            told=self.allowed[0] if self.allowed else "",
         )
 
     def _status(self, found: str | None, is_present: bool) -> Status:
@@ -196,15 +201,13 @@ class Terminology:
     def _planned(self, match: TermMatch, sentence: str, forbidden: dict[str, tuple[str, ...]]) -> PlannedTerm:
         """The model is told a target that is allowed. A wish without one is a conflict; what must be is then refused,
         with the reason, when it is translated."""
-        written, conflict = sentence[match.start : match.end], ""
+        written, conflict, allowed = sentence[match.start : match.end], "", match.targets
         if match.entry.policy != "forbid" and forbidden:
             against = {target: self._against(target, forbidden) for target in match.targets}
-            allowed = [target for target in match.targets if not against[target]]
-            if allowed:
-                match = replace(match, targets=tuple(sorted(match.targets, key=lambda target: bool(against[target]))))
-            elif match.entry.policy == "prefer":
+            allowed = tuple(target for target in match.targets if not against[target])
+            if not allowed and match.entry.policy == "prefer":
                 conflict = f"{against[match.targets[0]]!r} is forbidden here"
-        return PlannedTerm(match, written, conflict)
+        return PlannedTerm(match, written, conflict, allowed)
 
     def _against(self, target: str, forbidden: dict[str, tuple[str, ...]]) -> str:
         """What is forbidden of a target."""
