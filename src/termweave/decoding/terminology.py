@@ -159,8 +159,8 @@ def _is_present(term: PlannedTerm, text: str, language: str) -> bool:
 class Terminology:
     """A glossary made ready for the sentences of one direction. Build it once, use it for every call.
 
-    inflection: also find inflected forms of the source. protect: keep addresses, placeholders, tags and numbers with
-    units as they are.
+    inflection: also find inflected forms of the source. protect: keep addresses, placeholders, tags, technical
+    names and numbers with units as they are.
     """
 
     def __init__(
@@ -223,6 +223,6 @@ def within_limits(plan: TermPlan) -> TermPlan:
 
 
 def is_protected(term: PlannedTerm) -> bool:
-    """Is it an address, a placeholder, a tag or a number, which no glossary speaks of?"""
+    """Is it an address, a placeholder, a tag, a name or a number, which no glossary speaks of?"""
     entry = term.match.entry
     return entry.policy == "keep" and entry.case == "exact" and entry.note in _KINDS and not entry.line
