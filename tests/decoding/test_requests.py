@@ -41,7 +41,14 @@ def test_a_set_has_those_of_its_sentences_unless_they_are_withheld(constraint_se
 
 @pytest.mark.parametrize(
     ("content", "lines"),
-    [(b"a\nb\n", ["a", "b"]), (b"a\nb", ["a", "b"]), (b"\n", [""]), (b"", []), ("Größe\n\n".encode(), ["Größe", ""])],
+    [
+        (b"a\nb\n", ["a", "b"]),
+        (b"a\nb", ["a", "b"]),
+        (b"\n", [""]),
+        (b"", []),
+        ("\ufeffa".encode(), ["a"]),
+        ("Größe\n\n".encode(), ["Größe", ""]),
+    ],
 )
 def test_standard_input(monkeypatch, content, lines):
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(content)))

@@ -42,6 +42,28 @@ def test_places_are_all_that_must_not_be_cut():
     assert not terms.wants("Müller am Tor, 5 km")  # what is kept needs no translation
 
 
+def test_what_is_forbidden_is_looked_at_where_nothing_is_translated():
+    entries = [GlossaryEntry("", ("12",), "forbid"), GlossaryEntry("7", ("7",), "forbid")]
+    terms = Terminology(Glossary.of(entries, "de-en"), "de-en")
+    assert terms.wants("12") and terms.wants("10 - 12") and terms.wants("7.")
+    assert not terms.wants("120") and not terms.wants("...")
+
+
+def test_a_direction_has_two_languages():
+    with pytest.raises(ConfigError, match="'xx' names no two languages"):
+        Terminology(None, "xx")
+
+
+def test_control_characters_of_a_sentence_are_no_part_of_its_constraints():
+    found = plan("für ein Ha\x01us, https://a.example/\x01b", HOUSE)
+    assert [(own.source, own.target) for own in found.told] == [
+        ("Haus", "house"),
+        ("https://a.example/b", "https://a.example/b"),
+    ]
+    receipts = found.receipts("a house, https://a.example/b", [(2, 7), (9, 28)], "en")
+    assert [own.source for own in told(receipts)] == ["Haus", "https://a.example/b"]
+
+
 def test_every_occurrence_is_a_term_of_its_own():
     assert [constraint.target for constraint in plan("Haus an Haus", HOUSE).required] == ["house", "house"]
 

@@ -48,7 +48,8 @@ class TermMatch:
 
     def constraint(self, sentence: str) -> Constraint:
         """The match as a constraint on the translation of its sentence."""
-        return Constraint(sentence[self.start : self.end], self.targets[0], self.targets[1:])
+        targets = [normalise(target) for target in self.targets]
+        return Constraint(normalise(sentence[self.start : self.end]), targets[0], tuple(targets[1:]))
 
 
 @dataclass(eq=False, slots=True)

@@ -207,7 +207,7 @@ def read_standard_input() -> str:
     if sys.stdin is None:  # so it is in programs without a console
         raise DataError("there is no standard input; name a text file")
     try:
-        return sys.stdin.buffer.read().decode("utf-8")
+        return sys.stdin.buffer.read().decode("utf-8").removeprefix("\ufeff")  # a byte order mark is no text
     except UnicodeDecodeError as error:
         raise DataError(f"standard input is not UTF-8 text (byte {error.start}); convert it first") from None
 

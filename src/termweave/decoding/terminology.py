@@ -18,7 +18,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Literal, get_args
 
 from termweave.constraints.constraint import Constraint
-from termweave.constraints.glossary import Glossary, GlossaryEntry, primary
+from termweave.constraints.glossary import Glossary, GlossaryEntry, language_pair, primary
 from termweave.constraints.matching import TermMatch, TermMatcher
 from termweave.constraints.occurrences import comparable, count_occurrences
 from termweave.constraints.protection import Kind
@@ -60,7 +60,7 @@ class Receipt:
 def told(receipts: Sequence[Receipt]) -> list[Constraint]:
     """The terms as they were told to the model."""
     wanted = (receipt for receipt in receipts if receipt.policy != "forbid" and receipt.status != "conflict")
-    return [Constraint(receipt.source, receipt.told or receipt.target) for receipt in wanted]
+    return [Constraint(normalise(own.source), normalise(own.told or own.target)) for own in wanted]
 
 
 @dataclass(frozen=True)
@@ -75,8 +75,10 @@ class PlannedTerm:
 
     @functools.cached_property
     def constraint(self) -> Constraint:
-        targets = tuple(dict.fromkeys(self.allowed + self.match.targets))  # the model is told of the first
-        return Constraint(self.written, targets[0], targets[1:])
+        targets = tuple(
+            map(normalise, dict.fromkeys(self.allowed + self.match.targets))
+        )  # the model is told of the first
+        return Constraint(normalise(self.written), targets[0], targets[1:])
 
     @property
     def is_told(self) -> bool:
@@ -166,7 +168,7 @@ class Terminology:
     def __init__(
         self, glossary: Glossary | None, direction: str, *, inflection: bool = False, protect: bool = True
     ) -> None:
-        source, _, target = direction.partition("-")
+        source, target = language_pair(direction)
         glossary = glossary or Glossary(())
         for side, language, own in (
             ("source", source, glossary.source_language),
@@ -195,8 +197,12 @@ class Terminology:
         return [(own.start, own.end) for own in self._matcher.find(text) if own.entry.policy != "forbid"]
 
     def wants(self, text: str) -> bool:
-        """Does the glossary have something to say about a text, were it without a letter?"""
-        return any(own.entry.policy in ("must", "prefer") for own in self._matcher.find(text))
+        """Does the glossary have something to say about a text, were it without a letter? Also if it may not stay."""
+        if any(own.entry.policy in ("must", "prefer") for own in self._matcher.find(text)):
+            return True
+        phrases = (comparable(phrase, self.language) for phrase in self.plan(text).forbidden)
+        words = comparable(text, self.language)
+        return any(count_occurrences(words, phrase) for phrase in phrases)
 
     def _planned(self, match: TermMatch, sentence: str, forbidden: dict[str, tuple[str, ...]]) -> PlannedTerm:
         """The model is told a target that is allowed. A wish without one is a conflict; what must be is then refused,
