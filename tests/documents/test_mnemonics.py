@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import polib
@@ -10,7 +11,7 @@ from fake_translators import Recorder, runner, same
 from hypothesis import given
 from hypothesis import strategies as st
 
-from termweave.documents.mnemonics import Mnemonic
+from termweave.documents.mnemonics import Mnemonic, through_plain
 from termweave.documents.placeholders import tagged_parts
 from termweave.documents.segments import Segment, Text
 
@@ -159,3 +160,10 @@ def test_running_text_is_left_alone(tmp_path: Path) -> None:
 def test_a_part_that_was_changed_is_written_anew() -> None:
     own = Mnemonic("_", "F", Segment(()))
     assert own.put_back((Text("Fenster", "Fenster"),), "de") == (Text("_Fenster"),)
+
+
+def test_a_segment_left_as_it_was_is_itself_and_a_translation_is_not() -> None:
+    segment = Segment((Text.plain("_File"),))
+    assert next(through_plain(lambda segments, _=None: iter(segments), "de")([segment])) is segment
+    [same_text] = through_plain(lambda segments, _=None: (replace(own) for own in segments), "de")([segment])
+    assert same_text == segment and same_text is not segment

@@ -106,10 +106,14 @@ def through_plain(through: Through, language: str) -> Through:
 
         for result in through(plain(), check):
             segment, own = waiting.popleft()
-            if own is not None and result.parts == own.plain.parts:  # not translated
+            if own is None:
+                yield result
+            elif result is own.plain:  # left as it was: whoever asked knows it by its identity
                 yield segment
+            elif result.parts == own.plain.parts:  # the translation is the same
+                yield replace(result, parts=segment.parts)
             else:
-                yield result if own is None else replace(result, parts=own.put_back(result.parts, language))
+                yield replace(result, parts=own.put_back(result.parts, language))
 
     return translated
 
