@@ -311,6 +311,14 @@ def require_keys(name: str, keys: dict[str, object]) -> None:
         assert documented[key] == expected, key
 
 
+def test_the_readme_quotes_the_ready_model_on_whole_test_sets():
+    rows = json.loads((ROOT / "docs/results/ready/quality.json").read_text())["rows"]
+    figures = {(row["direction"], row["domain"]): f"{row['bleu']:.1f}" for row in rows}
+    text = " ".join((ROOT / "README.md").read_text(encoding="utf-8").split())
+    for domain in ("software", "debates", "news"):
+        assert re.search(rf"{figures['de-en', domain]} and {figures['en-de', domain]} on {domain}", text)
+
+
 def test_the_keys_are_all_there():
     keys = config_keys()
     assert keys["training.stage2.warmup"] == 500

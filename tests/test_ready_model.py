@@ -15,7 +15,8 @@ from termweave.experiments.showcase import GLOSSARIES, SENTENCES, show_glossary
 from termweave.model.checkpoint import load_settings, ready_model
 
 MOST_MEBIBYTES = 32
-RECIPE = Path(__file__).parents[1] / "configs" / "ready.toml"
+ROOT = Path(__file__).parents[1]
+RECIPE = ROOT / "configs" / "ready.toml"
 # Words of the sentences below, and targets that no translation would choose by itself.
 SOURCES = ("Haus", "Brücke", "Stadt", "Fluss", "Morgen", "Brief", "Garten", "Fenster")
 TARGETS = ("zebra", "quarterly report", "blue-green deployment", "Łódź", "e-mail 2.0", "jigsaw", "the old oak", "N/A")
@@ -38,6 +39,13 @@ def test_it_translates_both_ways(translator: Translator):
     assert {"teacher", "house"} <= set(english.text.rstrip(".").split())
     (german,) = translator.translate(["The teacher has bought a house."], direction="en-de")
     assert {"Lehrer", "Haus"} <= set(german.text.rstrip(".").split())
+
+
+def test_the_example_of_the_readme_gives_what_stands_below_it(capsys: pytest.CaptureFixture[str]):
+    section = (ROOT / "README.md").read_text(encoding="utf-8").partition("## From Python")[2]
+    _, code, _, shown = section.split("```")[:4]
+    exec(code.removeprefix("python"), {})
+    assert capsys.readouterr().out == shown.removeprefix("\n")
 
 
 def test_every_term_of_the_demo_is_met(translator: Translator):

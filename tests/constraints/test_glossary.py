@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from termweave.constraints.glossary import Glossary, GlossaryEntry, primary
-from termweave.errors import ConstraintError
+from termweave.errors import ConfigError, ConstraintError
 
 
 @pytest.mark.parametrize(
@@ -79,3 +79,14 @@ def test_merged() -> None:
 )
 def test_primary(code: str, language: str) -> None:
     assert primary(code) == language
+
+
+@pytest.mark.parametrize("languages", ["deen", "de-", "-en", "-", "de_en"])
+def test_languages_are_a_pair(languages: str) -> None:
+    with pytest.raises(ConfigError, match=f"'{languages}' names no two languages; write them as de-en"):
+        Glossary.of([], languages)
+
+
+def test_languages_need_not_be_known() -> None:
+    assert Glossary.of([]).source_language == ""
+    assert Glossary.of([], "de-zh-Hans").target_language == "zh-Hans"

@@ -42,6 +42,16 @@ def test_forms_of_the_same_table(tmp_path: Path, name: str, data: str) -> None:
     assert read(tmp_path, data, name) == PLAIN
 
 
+@pytest.mark.parametrize(
+    "data", ["fr\ten\nmaison\thouse\n", "de\tzh-Hans\tnote\nHaus\t房子\t\n", "fr-FR\tit_IT\na\tb\n"]
+)
+def test_a_table_of_other_languages_is_refused(tmp_path: Path, data: str) -> None:
+    first = data.partition("\t")[0].lower()
+    message = rf"line 1: its columns are {first} and .*, not de and en; .*`source` and `target`"
+    with pytest.raises(DataError, match=message):
+        read(tmp_path, data)
+
+
 @pytest.mark.parametrize("data", ["de-luxe\ten suite\n", "de-luxe\ten-suite\n", "de\tof\n"])
 def test_words_that_look_like_codes(tmp_path: Path, data: str) -> None:
     assert len(read(tmp_path, data)) == 1

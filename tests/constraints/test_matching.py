@@ -131,11 +131,18 @@ def test_inflection() -> None:
         ("it weighs 5 kg", ["5", "kg"]),
         ("it weighs 7 kg", ["kg"]),
         ("it weighs 7 km", ["7 km"]),
+        ("file_name or /etc/file --file=file of a file", ["file_name", "/etc/file", "--file=file", "file"]),
     ],
 )
 def test_protection(sentence: str, expected: list[str]) -> None:
     matcher = TermMatcher(Glossary.of(entries("file=Datei; %s files=%s Dateien; kg=Kilo; 5=fünf"), "en-de"))
     assert [text for text, _ in found(matcher, sentence)] == expected
+
+
+def test_a_term_that_is_a_whole_name_wins_over_it() -> None:
+    matcher = TermMatcher(Glossary.of(entries("core.file=Kernabbild; file=Datei"), "en-de"))
+    assert found(matcher, "core.file") == [("core.file", ("Kernabbild",))]
+    assert found(matcher, "other.file") == [("other.file", ("other.file",))]
 
 
 def test_protection_can_be_left_out() -> None:

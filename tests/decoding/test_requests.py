@@ -5,11 +5,12 @@ from __future__ import annotations
 import io
 import json
 import sys
+from pathlib import Path
 
 import pytest
 
 from termweave import Constraint, Glossary, GlossaryEntry, Terminology
-from termweave.decoding.requests import MOST_CHARACTERS, parse_term, read_requests, read_terms, shortened
+from termweave.decoding.requests import MOST_CHARACTERS, Wanted, parse_term, read_requests, read_terms, shortened
 from termweave.errors import ConfigError, DataError
 
 HOUSE = Constraint("Haus", "house")
@@ -40,7 +41,14 @@ def test_a_set_has_those_of_its_sentences_unless_they_are_withheld(constraint_se
 
 @pytest.mark.parametrize(
     ("content", "lines"),
-    [(b"a\nb\n", ["a", "b"]), (b"a\nb", ["a", "b"]), (b"\n", [""]), (b"", []), ("Größe\n\n".encode(), ["Größe", ""])],
+    [
+        (b"a\nb\n", ["a", "b"]),
+        (b"a\nb", ["a", "b"]),
+        (b"\n", [""]),
+        (b"", []),
+        ("\ufeffa".encode(), ["a"]),
+        ("Größe\n\n".encode(), ["Größe", ""]),
+    ],
 )
 def test_standard_input(monkeypatch, content, lines):
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(content)))
@@ -124,3 +132,21 @@ def test_what_cannot_be_cut_between_words_is_cut_anywhere():
     terms = Terminology(Glossary.of([GlossaryEntry("x" * 1000, ("y",))], "de-en"), "de-en")
     assert [len(piece) for piece in shortened("x" * 1000, terms)] == [900, 100]
     assert shortened(" " * 1000) == [""]
+
+
+def test_which_glossary_files_occur(tmp_path: Path) -> None:
+    tables = {"a": "Haus\thouse\nHof\tyard\n", "b": "Haus\thut\tforbid\n", "c": "Boot\tboat\n", "d": "\tdude\tforbid\n"}
+    paths = [tmp_path / f"{name}.tsv" for name in tables]
+    for path, table in zip(paths, tables.values(), strict=True):
+        path.write_text(table)
+    terms = (parse_term("Haus=building"), parse_term("Mühle=mill"))
+    wanted = Wanted(tuple(paths), terms, inflection=False, protect=True)
+    read = wanted.read("de-en")
+    assert read.terminology is not None
+    receipts = read.terminology.plan("ein Haus, 5 km").receipts("a building, 5 km", [(2, 10), (12, 16)], "en")
+    used = read.used(receipts)
+    assert list(wanted.unused(used)) == [
+        "the term 'Mühle' occurs in no sentence and was not applied",
+        f"nothing of the glossary {paths[2]} occurs in the text; is it one for these languages?",
+    ]
+    assert list(wanted.unused(wanted.names())) == []

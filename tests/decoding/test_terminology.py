@@ -7,6 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from termweave import Constraint, Glossary, GlossaryEntry, Terminology, Translator
+from termweave.decoding.terminology import told
 from termweave.errors import ConfigError, ConstraintError
 
 HOUSE = GlossaryEntry("Haus", ("house", "building"))
@@ -41,6 +42,28 @@ def test_places_are_all_that_must_not_be_cut():
     assert not terms.wants("Müller am Tor, 5 km")  # what is kept needs no translation
 
 
+def test_what_is_forbidden_is_looked_at_where_nothing_is_translated():
+    entries = [GlossaryEntry("", ("12",), "forbid"), GlossaryEntry("7", ("7",), "forbid")]
+    terms = Terminology(Glossary.of(entries, "de-en"), "de-en")
+    assert terms.wants("12") and terms.wants("10 - 12") and terms.wants("7.")
+    assert not terms.wants("120") and not terms.wants("...")
+
+
+def test_a_direction_has_two_languages():
+    with pytest.raises(ConfigError, match="'xx' names no two languages"):
+        Terminology(None, "xx")
+
+
+def test_control_characters_of_a_sentence_are_no_part_of_its_constraints():
+    found = plan("für ein Ha\x01us, https://a.example/\x01b", HOUSE)
+    assert [(own.source, own.target) for own in found.told] == [
+        ("Haus", "house"),
+        ("https://a.example/b", "https://a.example/b"),
+    ]
+    receipts = found.receipts("a house, https://a.example/b", [(2, 7), (9, 28)], "en")
+    assert [own.source for own in told(receipts)] == ["Haus", "https://a.example/b"]
+
+
 def test_every_occurrence_is_a_term_of_its_own():
     assert [constraint.target for constraint in plan("Haus an Haus", HOUSE).required] == ["house", "house"]
 
@@ -62,6 +85,15 @@ def test_the_receipt_says_what_stands_where(text, span, status):
     assert receipt.found == (None if span is None else text[slice(*span)])
     assert receipt.to_json()["status"] == status
     assert None not in receipt.to_json().values()
+
+
+def test_what_stands_for_a_forbidden_target_is_an_alternative():
+    found = plan("ein Haus", HOUSE, GlossaryEntry("", ("house",), policy="forbid"))
+    assert found.told[0].target == "building"
+    (receipt,) = found.receipts("a building", [(2, 10)], "en")
+    assert (receipt.target, receipt.found, receipt.status) == ("house", "building", "met by alternative")
+    assert told([receipt]) == [Constraint("Haus", "building")]
+    assert "told" not in receipt.to_json()
 
 
 def test_a_forbidden_phrase_has_a_receipt_too():

@@ -28,7 +28,6 @@ from termweave.documents.placeholders import in_order
 from termweave.errors import ConfigError
 from termweave.model.checkpoint import ready_model
 from termweave.storage import atomic_path, folder_state
-from termweave.text.words import normalise
 
 LEFT = 3  # exit code where something could not be translated without breaking the document
 STANDARD_ERROR = Path("-")
@@ -44,10 +43,11 @@ class TextWork:
         self, translator: Translator, wanted: Wanted, direction: str, receipts: IO[str] | None, options: dict[str, Any]
     ) -> None:
         self.translator, self.wanted, self.direction = translator, wanted, direction
-        self.terminology = wanted.terminology(direction)
+        self._terms = wanted.read(direction)
+        self.terminology = self._terms.terminology
         self.counts: Counter[str] = Counter()
         self.key = ""
-        self._used: set[str] = set()  # sources of terms that occurred
+        self._used: set[str] = set()  # what occurred, see `ReadTerms.used`
         self.left = 0  # segments that stand in their document as they were
         self._told: Counter[str] = Counter()  # the counts when the last file was summed up
         self._resumed = False
@@ -173,7 +173,7 @@ class TextWork:
         self.counts["sentences"] += 1
         for receipt in result.receipts:
             self.counts[receipt.status] += 1
-            self._used.add(normalise(receipt.entry.source if receipt.entry else receipt.source))
+        self._used |= self._terms.used(result.receipts)
         if result.receipts and self._receipts is not None:
             self._receipts.write(receipt_record(sentence, result) + "\n")
 
@@ -220,15 +220,13 @@ class TextWork:
         if self.left:
             were = "segment left as it was" if self.left == 1 else "segments left as they were"
             yield f"{self.left:,} {were}, for markup or directives would have broken (exit code {LEFT})"
-        used = {normalise(term.source) for term in self.wanted.terms} if self._resumed else self._used
+        used = self.wanted.names() if self._resumed else self._used
         yield from term_remarks(self.wanted, self.counts, used)
 
 
 def term_remarks(wanted: Wanted, statuses: Counter[str], used: set[str]) -> Iterator[str]:
-    """used: sources of terms that occurred, normalised."""
-    for source in dict.fromkeys(term.source for term in wanted.terms if term.policy != "forbid"):
-        if normalise(source) not in used:
-            yield f"the term {source!r} occurs in no sentence and was not applied"
+    """used: see `ReadTerms.used`."""
+    yield from wanted.unused(used)
     for status in ("missed", "conflict"):
         if statuses[status]:
             yield f"{counted(statuses[status], status)}; --receipts says which"

@@ -53,7 +53,8 @@ Forbidden = Annotated[
 ]
 Inflection = Annotated[bool, typer.Option("--inflection", help="Find inflected forms of terms as well.")]
 NoProtection = Annotated[
-    bool, typer.Option("--no-protect", help="Do not see to it that addresses, placeholders and tags are kept.")
+    bool,
+    typer.Option("--no-protect", help="Do not see to it that addresses, placeholders, tags and file names are kept."),
 ]
 Receipts = Annotated[
     Path | None,

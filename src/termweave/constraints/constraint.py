@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 
 from termweave.errors import ConstraintError
+
+# No output holds one: "\0a" would be met by any "a". White space is none of them.
+_CONTROL = re.compile("[\x00-\x08\x0e-\x1b\x7f-\x84\x86-\x9f]")
 
 
 @dataclass(frozen=True)
@@ -32,6 +36,8 @@ class Constraint:
         for side, text in sides:
             if not isinstance(text, str):
                 raise ConstraintError(f"the {side} of a constraint must be text, got {text!r}")
+            if _CONTROL.search(text):
+                raise ConstraintError(f"the {side} of a constraint holds a control character, got {text!r}; remove it")
             if not text.strip():
                 raise ConstraintError(
                     f"a constraint needs text on both sides, got {self.source!r} → {self.target!r}; its {side} is empty"

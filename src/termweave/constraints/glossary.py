@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from typing import Literal, get_args
 
-from termweave.errors import ConstraintError
+from termweave.errors import ConfigError, ConstraintError
 from termweave.text.words import normalise
 
 Policy = Literal["must", "prefer", "keep", "forbid"]
@@ -123,8 +123,7 @@ class Glossary:
     @classmethod
     def of(cls, entries: Iterable[GlossaryEntry], languages: str = "") -> Glossary:
         """`Glossary.of(entries, "de-en")`."""
-        source, _, target = languages.partition("-")
-        return cls(tuple(entries), source, target)
+        return cls(tuple(entries), *(language_pair(languages) if languages else ("", "")))
 
 
 def _joined(first: GlossaryEntry, second: GlossaryEntry) -> GlossaryEntry:
@@ -132,6 +131,14 @@ def _joined(first: GlossaryEntry, second: GlossaryEntry) -> GlossaryEntry:
     added = tuple(target for target in second.targets if normalise(target) not in seen)
     notes = dict.fromkeys(note for note in (first.note, second.note) if note)
     return replace(first, targets=first.targets + added, note="; ".join(notes))
+
+
+def language_pair(languages: str) -> tuple[str, str]:
+    """ "de-en" → ("de", "en")."""
+    source, _, target = languages.partition("-")
+    if not source or not target:
+        raise ConfigError(f"{languages!r} names no two languages; write them as de-en")
+    return source, target
 
 
 def primary(language: str) -> str:

@@ -24,6 +24,14 @@ DELIMITERS = {".tsv": "\t", ".csv": ","}
 _CODE = re.compile(
     r"[a-z]{2,3}(?:[-_](?:hans|hant|latn|cyrl))?(?:[-_](?:[a-z]{2}|\d{3}))?"
 )  # and no other word: de-luxe
+_ISO_639 = """
+aa ab ae af ak am an ar as av ay az ba be bg bh bi bm bn bo br bs ca ce ch co cr cs cu cv cy da de dv dz ee el
+en eo es et eu fa ff fi fj fo fr fy ga gd gl gn gu gv ha he hi ho hr ht hu hy hz ia id ie ig ii ik io is it iu
+ja jv ka kg ki kj kk kl km kn ko kr ks ku kv kw ky la lb lg li ln lo lt lu lv mg mh mi mk ml mn mr ms mt my na
+nb nd ne ng nl nn no nr nv ny oc oj om or os pa pi pl ps pt qu rm rn ro ru rw sa sc sd se sg si sk sl sm sn so
+sq sr ss st su sv sw ta te tg th ti tk tl tn to tr ts tt tw ty ug uk ur uz ve vi vo wa wo xh yi yo za zh zu
+"""
+_LANGUAGES = frozenset(_ISO_639.split())
 _UTF16_MARKS = (b"\xff\xfe", b"\xfe\xff")
 
 Row = tuple[int, list[str]]  # the line it begins on, its cells
@@ -115,10 +123,17 @@ def _header(cells: Sequence[str], source: str, target: str, path: Path, line: in
     """
     names = [cell.strip().casefold() for cell in cells]
     codes = {source: "source", target: "target"} if source and target else {}
-    names = [codes.get(primary(name), name) if _CODE.fullmatch(name) else name for name in names]
     while names and not names[-1]:
         names.pop()
+    given = [name for name in names if _CODE.fullmatch(name) and primary(name) in _LANGUAGES]
+    is_header = len(given) > 1 and all(name in given or name in COLUMNS for name in names)
+    names = [codes.get(primary(name), name) if _CODE.fullmatch(name) else name for name in names]
     if not {"source", "target"} <= set(names):
+        if codes and is_header:
+            raise DataError(
+                f"{path}, line {line}: its columns are {' and '.join(given)}, not {source} and {target}; give one "
+                "of these languages, or, if the line is an entry, write a line above it: `source` and `target`"
+            )
         return []
     for name in names:
         if name not in COLUMNS:

@@ -10,8 +10,8 @@ Which terms are found, where several could be:
    inflected one; then the one that comes first in the glossary.
 3. `forbid` entries take no part in that. They are found wherever their source occurs, except inside a longer term,
    which is a term of its own.
-4. Addresses, placeholders and tags are kept, and terms inside them or across their edges are not found; a term that
-   covers one wholly wins over it. Numbers with units give way to any term.
+4. Addresses, placeholders, tags and technical names are kept, and terms inside them or across their edges not found;
+   a term that covers one wholly wins over it. Numbers with units give way to any term.
 
 In Chinese and Japanese, a term of a single character counts only where the segmenter sees a word.
 """
@@ -48,7 +48,8 @@ class TermMatch:
 
     def constraint(self, sentence: str) -> Constraint:
         """The match as a constraint on the translation of its sentence."""
-        return Constraint(sentence[self.start : self.end], self.targets[0], self.targets[1:])
+        targets = [normalise(target) for target in self.targets]
+        return Constraint(normalise(sentence[self.start : self.end]), targets[0], tuple(targets[1:]))
 
 
 @dataclass(eq=False, slots=True)

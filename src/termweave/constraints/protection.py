@@ -1,4 +1,4 @@
-"""What must come through a translation unchanged: addresses, placeholders, tags, numbers with units.
+"""What must come through a translation unchanged: addresses, placeholders, tags, technical names, numbers with units.
 
 Every pattern runs in time proportional to the text: it begins at a mark that cannot be inside itself, repeats are
 possessive or bounded, and nothing is tried twice.
@@ -11,8 +11,9 @@ from dataclasses import dataclass
 from typing import Literal
 
 from termweave.constraints.glossary import GlossaryEntry
+from termweave.constraints.technical_names import HINT, IDENTIFIER, OPTION, PATH
 
-Kind = Literal["url", "email", "placeholder", "tag", "quantity"]
+Kind = Literal["url", "email", "placeholder", "tag", "path", "option", "identifier", "quantity"]
 
 
 @dataclass(frozen=True)
@@ -86,10 +87,14 @@ _QUANTITY = "|".join(
     ]
 )
 
-_PATTERN = re.compile(
+_PATTERN = (
     f"(?P<url>{_URL})|(?P<email>{_EMAIL})|(?P<tag>{_TAG})|(?P<placeholder>{_PLACEHOLDER})|(?P<quantity>{_QUANTITY})"
 )
+_NAMES = f"(?P<path>{PATH})|(?P<option>{OPTION})|(?P<identifier>{IDENTIFIER})"
+_WITHOUT_NAMES, _WITH_NAMES = re.compile(_PATTERN), re.compile(f"{_PATTERN}|{_NAMES}")
 _HINT = re.compile(r"[%{$<@&\d]|://|www\.|mailto:")  # most sentences hold nothing of this
+_NAME_HINT = re.compile(HINT)
+_BEFORE_PUNCTUATION = frozenset({"url", "path", "option"})  # kinds that take in what follows them
 
 _SCHEMES = frozenset({"http", "https", "ftp", "ftps", "sftp", "file", "ssh", "git", "www", "mailto"})
 _PUNCTUATION = frozenset(".,;:!?'’‘*_~、。，；：！？）】》」』")
@@ -98,14 +103,16 @@ _CLOSING = {")": "(", "]": "[", "}": "{"}
 
 def find_protected(text: str) -> list[ProtectedSpan]:
     """The spans to keep, in order, without overlap."""
-    if not _HINT.search(text):
+    may_hold_names = _NAME_HINT.search(text)
+    if not may_hold_names and not _HINT.search(text):
         return []
+    pattern = _WITH_NAMES if may_hold_names else _WITHOUT_NAMES
     found: list[ProtectedSpan] = []
     position = 0
-    while match := _PATTERN.search(text, position):
+    while match := pattern.search(text, position):
         kind: Kind = match.lastgroup  # type: ignore[assignment]  # the groups are named after the kinds
         start, position = match.span()
-        end = _address_end(text, start, position) if kind == "url" else position
+        end = _address_end(text, start, position) if kind in _BEFORE_PUNCTUATION else position
         if end > start:
             found.append(ProtectedSpan(start, end, kind))
             position = end

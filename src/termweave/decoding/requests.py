@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -14,7 +14,7 @@ from termweave.constraints.evaluation_sets import read_constraint_set
 from termweave.constraints.glossary import Glossary, GlossaryEntry
 from termweave.constraints.glossary_files import read_glossary
 from termweave.data.readers import read_lines
-from termweave.decoding.terminology import Terminology
+from termweave.decoding.terminology import Receipt, Terminology
 from termweave.decoding.translator import Translation, Translator
 from termweave.errors import ConfigError, DataError
 from termweave.text.words import Span, normalise
@@ -31,10 +31,42 @@ class Wanted:
     inflection: bool
     protect: bool
 
-    def terminology(self, direction: str) -> Terminology | None:
+    def read(self, direction: str) -> ReadTerms:
+        files = _read_files(self.glossaries, direction)
+        origins: dict[str, set[str]] = {}
+        for path, glossary in files:
+            for entry in glossary.entries:
+                origins.setdefault(normalise(entry.source), set()).add(_name(path))
         if not (self.glossaries or self.terms or self.protect):
-            return None
-        return read_terms(self.glossaries, self.terms, direction, self.inflection, self.protect)
+            return ReadTerms(None, origins)
+        return ReadTerms(_terminology(files, self.terms, direction, self.inflection, self.protect), origins)
+
+    def names(self) -> set[str]:
+        """Of all that `unused` looks for."""
+        return {normalise(term.source) for term in self.terms} | set(map(_name, self.glossaries))
+
+    def unused(self, used: set[str]) -> Iterator[str]:
+        """What occurred nowhere. used: see `ReadTerms.used`."""
+        for source in dict.fromkeys(term.source for term in self.terms if term.policy != "forbid"):
+            if normalise(source) not in used:
+                yield f"the term {source!r} occurs in no sentence and was not applied"
+        for path in self.glossaries:
+            if _name(path) not in used:
+                yield f"nothing of the glossary {path} occurs in the text; is it one for these languages?"
+
+
+@dataclass(frozen=True)
+class ReadTerms:
+    """The terms that are wanted, and in which glossary files each source stands."""
+
+    terminology: Terminology | None
+    origins: dict[str, set[str]]
+
+    def used(self, receipts: Iterable[Receipt]) -> set[str]:
+        """Sources of terms that occurred, and names of the glossary files they are in. Those that forbid something
+        everywhere always count."""
+        sources = {normalise(own.entry.source if own.entry else own.source) for own in receipts}
+        return sources.union(*(self.origins.get(source, ()) for source in ("", *sources)))
 
 
 def chosen_direction(direction: str | None, translator: Translator) -> str:
@@ -94,12 +126,30 @@ def read_terms(
     glossaries: Sequence[Path], terms: Sequence[GlossaryEntry], direction: str, inflection: bool, protect: bool
 ) -> Terminology:
     """Glossary files and single terms as one; what a single term speaks of, the files do not."""
+    return _terminology(_read_files(glossaries, direction), terms, direction, inflection, protect)
+
+
+def _name(path: Path) -> str:
+    return str(path.resolve())  # workers may live in other folders
+
+
+def _read_files(glossaries: Sequence[Path], direction: str) -> list[tuple[Path, Glossary]]:
     source, _, target = direction.partition("-")
+    return [(path, read_glossary(path, source, target)) for path in glossaries]
+
+
+def _terminology(
+    files: Sequence[tuple[Path, Glossary]],
+    terms: Sequence[GlossaryEntry],
+    direction: str,
+    inflection: bool,
+    protect: bool,
+) -> Terminology:
     spoken_for = {normalise(term.source).casefold() for term in terms if term.policy != "forbid"}
     entries = [
         entry
-        for path in glossaries
-        for entry in read_glossary(path, source, target).entries
+        for _, glossary in files
+        for entry in glossary.entries
         if entry.policy == "forbid" or normalise(entry.source).casefold() not in spoken_for
     ]
     return Terminology(Glossary.of([*terms, *entries], direction), direction, inflection=inflection, protect=protect)
@@ -157,7 +207,7 @@ def read_standard_input() -> str:
     if sys.stdin is None:  # so it is in programs without a console
         raise DataError("there is no standard input; name a text file")
     try:
-        return sys.stdin.buffer.read().decode("utf-8")
+        return sys.stdin.buffer.read().decode("utf-8").removeprefix("\ufeff")  # a byte order mark is no text
     except UnicodeDecodeError as error:
         raise DataError(f"standard input is not UTF-8 text (byte {error.start}); convert it first") from None
 

@@ -18,7 +18,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Literal, get_args
 
 from termweave.constraints.constraint import Constraint
-from termweave.constraints.glossary import Glossary, GlossaryEntry, primary
+from termweave.constraints.glossary import Glossary, GlossaryEntry, language_pair, primary
 from termweave.constraints.matching import TermMatch, TermMatcher
 from termweave.constraints.occurrences import comparable, count_occurrences
 from termweave.constraints.protection import Kind
@@ -44,10 +44,12 @@ class Receipt:
     reason: str = ""  # of a conflict
     probability: float | None = None  # the model's own, of what was found; None where it was not asked for
     entry: GlossaryEntry | None = None  # of the glossary
+    told: str = ""  # to the model; not `target` where that is forbidden
 
     def to_json(self) -> dict[str, Any]:
-        """Without what says nothing."""
-        fields = {name: value for name, value in vars(self).items() if value not in (None, "") and name != "entry"}
+        """Without what says nothing, and what only we need."""
+        inner = ("entry", "told")
+        fields = {name: value for name, value in vars(self).items() if value not in (None, "") and name not in inner}
         if self.entry is not None and self.entry.note:
             fields["note"] = self.entry.note
         if self.probability is not None:
@@ -58,7 +60,7 @@ class Receipt:
 def told(receipts: Sequence[Receipt]) -> list[Constraint]:
     """The terms as they were told to the model."""
     wanted = (receipt for receipt in receipts if receipt.policy != "forbid" and receipt.status != "conflict")
-    return [Constraint(receipt.source, receipt.target) for receipt in wanted]
+    return [Constraint(normalise(own.source), normalise(own.told or own.target)) for own in wanted]
 
 
 @dataclass(frozen=True)
@@ -68,11 +70,15 @@ class PlannedTerm:
     match: TermMatch
     written: str  # as it stands in the sentence
     conflict: str = ""  # why it cannot be applied
+    allowed: tuple[str, ...] = ()  # those of its targets that are not forbidden here, if some are
     is_relaxed: bool = False  # left to the model, for there is too much in the sentence to guarantee all of it
 
     @functools.cached_property
     def constraint(self) -> Constraint:
-        return Constraint(self.written, self.match.targets[0], self.match.targets[1:])
+        targets = tuple(
+            map(normalise, dict.fromkeys(self.allowed + self.match.targets))
+        )  # the model is told of the first
+        return Constraint(normalise(self.written), targets[0], targets[1:])
 
     @property
     def is_told(self) -> bool:
@@ -100,6 +106,7 @@ class PlannedTerm:
             found,
             self.conflict,
             entry=entry,
+            told=self.allowed[0] if self.allowed else "",
         )
 
     def _status(self, found: str | None, is_present: bool) -> Status:
@@ -154,14 +161,14 @@ def _is_present(term: PlannedTerm, text: str, language: str) -> bool:
 class Terminology:
     """A glossary made ready for the sentences of one direction. Build it once, use it for every call.
 
-    inflection: also find inflected forms of the source. protect: keep addresses, placeholders, tags and numbers with
-    units as they are.
+    inflection: also find inflected forms of the source. protect: keep addresses, placeholders, tags, technical
+    names and numbers with units as they are.
     """
 
     def __init__(
         self, glossary: Glossary | None, direction: str, *, inflection: bool = False, protect: bool = True
     ) -> None:
-        source, _, target = direction.partition("-")
+        source, target = language_pair(direction)
         glossary = glossary or Glossary(())
         for side, language, own in (
             ("source", source, glossary.source_language),
@@ -190,21 +197,23 @@ class Terminology:
         return [(own.start, own.end) for own in self._matcher.find(text) if own.entry.policy != "forbid"]
 
     def wants(self, text: str) -> bool:
-        """Does the glossary have something to say about a text, were it without a letter?"""
-        return any(own.entry.policy in ("must", "prefer") for own in self._matcher.find(text))
+        """Does the glossary have something to say about a text, were it without a letter? Also if it may not stay."""
+        if any(own.entry.policy in ("must", "prefer") for own in self._matcher.find(text)):
+            return True
+        phrases = (comparable(phrase, self.language) for phrase in self.plan(text).forbidden)
+        words = comparable(text, self.language)
+        return any(count_occurrences(words, phrase) for phrase in phrases)
 
     def _planned(self, match: TermMatch, sentence: str, forbidden: dict[str, tuple[str, ...]]) -> PlannedTerm:
         """The model is told a target that is allowed. A wish without one is a conflict; what must be is then refused,
         with the reason, when it is translated."""
-        written, conflict = sentence[match.start : match.end], ""
+        written, conflict, allowed = sentence[match.start : match.end], "", match.targets
         if match.entry.policy != "forbid" and forbidden:
             against = {target: self._against(target, forbidden) for target in match.targets}
-            allowed = [target for target in match.targets if not against[target]]
-            if allowed:
-                match = replace(match, targets=tuple(sorted(match.targets, key=lambda target: bool(against[target]))))
-            elif match.entry.policy == "prefer":
+            allowed = tuple(target for target in match.targets if not against[target])
+            if not allowed and match.entry.policy == "prefer":
                 conflict = f"{against[match.targets[0]]!r} is forbidden here"
-        return PlannedTerm(match, written, conflict)
+        return PlannedTerm(match, written, conflict, allowed)
 
     def _against(self, target: str, forbidden: dict[str, tuple[str, ...]]) -> str:
         """What is forbidden of a target."""
@@ -220,6 +229,6 @@ def within_limits(plan: TermPlan) -> TermPlan:
 
 
 def is_protected(term: PlannedTerm) -> bool:
-    """Is it an address, a placeholder, a tag or a number, which no glossary speaks of?"""
+    """Is it an address, a placeholder, a tag, a name or a number, which no glossary speaks of?"""
     entry = term.match.entry
     return entry.policy == "keep" and entry.case == "exact" and entry.note in _KINDS and not entry.line

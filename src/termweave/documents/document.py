@@ -35,6 +35,8 @@ class Options:
     """HTML: elements whose content stays as it is, by their names in small letters."""
     review: bool = False
     """.po and XLIFF: mark new translations as to be reviewed."""
+    mnemonics: bool = True
+    """.po and XLIFF: take marks such as that of `_File` out of messages, and put them into the translations."""
 
 
 class Through(Protocol):

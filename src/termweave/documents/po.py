@@ -21,6 +21,7 @@ import polib
 from termweave import __version__
 from termweave.documents.directives import formats_of, has_same_directives
 from termweave.documents.document import Options, Through, line_end_of, read_whole, with_line_ends
+from termweave.documents.mnemonics import through_plain
 from termweave.documents.placeholders import tagged_parts
 from termweave.documents.segments import Segment
 from termweave.errors import DataError
@@ -104,6 +105,8 @@ class Po:
 
     def translated(self, through: Through) -> Iterator[bytes]:
         segments = (message.segment for message in self._messages)
+        if self.options.mnemonics:
+            through = through_plain(through, self._file.metadata["Language"])
         left = []
         for message, segment in zip(self._messages, through(segments, _is_usable), strict=True):
             if segment is message.segment:  # it could not be translated, and stays to be

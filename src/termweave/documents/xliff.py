@@ -14,6 +14,7 @@ from typing import Any
 from lxml import etree
 
 from termweave.documents.document import Options, Through, read_whole
+from termweave.documents.mnemonics import through_plain
 from termweave.documents.segments import Segment
 from termweave.documents.xliff_inline import Inline
 from termweave.documents.xml import local_name, parse_xml, write_xml
@@ -96,6 +97,8 @@ class Xliff:
 
     def translated(self, through: Through) -> Iterator[bytes]:
         segments = (Segment(unit.inline.parts, weight=1) for unit in self._units)
+        if self.options.mnemonics:
+            through = through_plain(through, self.options.target_language or self._tree.getroot().get("trgLang", ""))
         for unit, segment in zip(self._units, through(segments), strict=True):
             target = self._target(unit)
             unit.inline.write(target, segment.parts)

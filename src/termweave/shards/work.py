@@ -20,11 +20,10 @@ from termweave.errors import TermweaveError
 from termweave.shards.formats import Piece, ShardFormat, shard_format
 from termweave.shards.inputs import Shard
 from termweave.storage import atomic_path, folder_state, write_json
-from termweave.text.words import normalise
 
 ATTEMPTS = 2  # at a chunk
 ATTEMPTED = "attempts"  # a file that says how many there were in this run, for engines that cannot keep it in mind
-_FORMAT = 2  # of what is written into `.shards`
+_FORMAT = 3  # of what is written into `.shards`
 
 
 @dataclass(frozen=True)
@@ -76,7 +75,7 @@ class Tally:
 
     sentences: int = 0
     statuses: Counter[str] = field(default_factory=Counter)
-    used: set[str] = field(default_factory=set)  # sources of single terms that occurred
+    used: set[str] = field(default_factory=set)  # single terms that occurred, and glossary files of which something did
 
     def add(self, other: Tally) -> None:
         self.sentences += other.sentences
@@ -166,13 +165,13 @@ class ChunkWorker:
         prepare_process()
         translator = Translator.load(settings.model, settings.device, settings.precision)
         self._direction = chosen_direction(settings.direction, translator)
-        self._terminology = settings.wanted.terminology(self._direction)
+        self._terms = settings.wanted.read(self._direction)
         return translator
 
     def _translate(self, sentences: Sequence[str], chunk: Chunk) -> list[_Part]:
         """Sentences that are too long for the model are translated in pieces."""
         translator = self._translator = self._translator or self._load()
-        terms = self._terminology
+        terms = self._terms.terminology
         asked = [(row, piece) for row, sentence in enumerate(sentences) for piece in shortened(sentence, terms)]
         tagged = taken_out([piece for _, piece in asked]) if self.settings.wanted.protect else [None] * len(asked)
         texts = bare([piece for _, piece in asked], tagged)
@@ -186,12 +185,9 @@ class ChunkWorker:
         return [_Part(row, piece, result) for (row, piece), result in zip(asked, results, strict=True)]
 
     def _tally(self, sentences: int, parts: Sequence[_Part]) -> Tally:
-        asked_for = {normalise(term.source) for term in self.settings.wanted.terms}
-        tally = Tally(sentences)
-        for receipt in (receipt for part in parts for receipt in part.result.receipts):
-            tally.statuses[receipt.status] += 1
-            tally.used |= asked_for & {normalise(receipt.entry.source if receipt.entry else receipt.source)}
-        return tally
+        receipts = [receipt for part in parts for receipt in part.result.receipts]
+        statuses = Counter[str](receipt.status for receipt in receipts)
+        return Tally(sentences, statuses, self._terms.used(receipts) & self.settings.wanted.names())
 
 
 @dataclass(frozen=True)
