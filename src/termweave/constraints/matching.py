@@ -86,7 +86,7 @@ class TermMatcher:
         self.glossary = glossary.merged()
         self.source_language = primary(glossary.source_language)
         self.target_language = primary(glossary.target_language)
-        self._protect = protect
+        self.protect = protect
         self._splitter = WordSplitter(self.source_language, inflection)
         self._unspaced = self.source_language in UNSPACED_LANGUAGES
         self._root = _Node()
@@ -116,7 +116,7 @@ class TermMatcher:
         """The terms of a sentence in the order they stand there. A `forbid` entry may have the same span as another."""
         words = self._splitter.split(sentence)
         candidates = self._candidates(words)
-        guarded = find_protected(sentence) if self._protect else []
+        guarded = find_protected(sentence) if self.protect else []
         if not candidates and not guarded:
             return []
         return self._resolved(words, candidates, guarded)

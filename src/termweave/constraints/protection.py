@@ -7,12 +7,14 @@ possessive or bounded, and nothing is tried twice.
 from __future__ import annotations
 
 import re
+from collections import Counter
 from dataclasses import dataclass
 from typing import Literal
 
 from termweave.constraints.glossary import GlossaryEntry
 
 Kind = Literal["url", "email", "placeholder", "tag", "quantity"]
+COUNTED = frozenset({"placeholder", "tag"})  # one too many breaks a program; an address or a number may be said twice
 
 
 @dataclass(frozen=True)
@@ -110,6 +112,11 @@ def find_protected(text: str) -> list[ProtectedSpan]:
             found.append(ProtectedSpan(start, end, kind))
             position = end
     return found
+
+
+def counted(text: str) -> Counter[str]:
+    """What a text holds of the kinds that are counted."""
+    return Counter(text[span.start : span.end] for span in find_protected(text) if span.kind in COUNTED)
 
 
 def _address_end(text: str, start: int, end: int) -> int:

@@ -39,9 +39,11 @@ class Wishes:
     forbidden: tuple[str, ...] = ()
     ordered: bool = False
     never: tuple[int, ...] = ()  # tokens that spelled something forbidden, in an unusual way, in earlier attempts
+    counted: tuple[str, ...] | None = None  # placeholders and the like it may hold, each so often; None: as it likes
+    surplus: tuple[str, ...] = ()  # those that earlier attempts held too often: as often as required, and no more
 
     def __bool__(self) -> bool:
-        return bool(self.required or self.forbidden)
+        return bool(self.required or self.forbidden or self.surplus or self.never)
 
 
 @functools.lru_cache(maxsize=8)
@@ -60,7 +62,22 @@ def make_demands(wishes: Wishes, subwords: Vocabulary, strict: bool = False) -> 
     counted = [(targets, 1) for targets in wanted] if wishes.ordered else list(_counted(wanted).items())
     required = tuple(Requirement(_all_spellings(targets, subwords, strict), times) for targets, times in counted)
     forbidden = [spelling for text in wishes.forbidden for spelling in subwords.target.spellings(normalise(text))]
+    if wishes.surplus:
+        within = _parts({phrase for item in required for phrase in item.alternatives})
+        spellings = [spelling for text in wishes.surplus for spelling in subwords.target.spellings(text)]
+        forbidden += [spelling for spelling in spellings if spelling not in within]
     return Demands(required, tuple(dict.fromkeys(forbidden)), wishes.ordered, wishes.never)
+
+
+def _parts(phrases: set[Phrase]) -> set[Phrase]:
+    """What phrases consist of, themselves excepted: "%1" is a part of "%1$s", and must be allowed where that is."""
+    runs = (
+        phrase[start:end]
+        for phrase in phrases
+        for start in range(len(phrase))
+        for end in range(start + 1, len(phrase) + 1)
+    )
+    return set(runs) - phrases
 
 
 def _counted(wanted: Sequence[tuple[str, ...]]) -> dict[tuple[str, ...], int]:
@@ -296,15 +313,19 @@ def _shared_out(wanted: Sequence[tuple[str, ...]], places: Sequence[Sequence[Pla
 
 def spelled_otherwise(tokens: Sequence[int], wishes: Wishes, language: str, subwords: Vocabulary) -> tuple[int, ...]:
     """Tokens by which an output spells something forbidden, one for each phrase: without them it cannot any more."""
-    required = make_demands(wishes, subwords).required
-    needed = {token for item in required for phrase in item.alternatives for token in phrase}
-    found = []
+    needed, found = needed_tokens(wishes, subwords), []
     for text in wishes.forbidden:
         phrase = comparable(text, language)
         if count_occurrences(comparable(subwords.decode(tokens), language), phrase):
             run = _shortest_run(tokens, phrase, language, subwords)
             found += [token for token in reversed(run) if token not in needed][:1]
     return tuple(found)
+
+
+def needed_tokens(wishes: Wishes, subwords: Vocabulary) -> set[int]:
+    """All that required phrases are spelled with."""
+    required = make_demands(wishes, subwords).required
+    return {token for item in required for phrase in item.alternatives for token in phrase}
 
 
 def _shortest_run(tokens: Sequence[int], phrase: Sequence[str], language: str, subwords: Vocabulary) -> Sequence[int]:

@@ -33,10 +33,11 @@ from termweave.decoding.demands import (
     spellable,
     spelled_otherwise,
 )
+from termweave.decoding.flaws import best_first, is_flawed, mended
 from termweave.decoding.forced import ScoredOutput, score_outputs
 from termweave.decoding.options import Search, require_lists, require_options, require_phrases
 from termweave.decoding.searcher import Outputs, Searcher
-from termweave.decoding.stutter import best_first, calmed, stutter
+from termweave.decoding.surplus import without_surplus
 from termweave.decoding.terminology import Receipt, Terminology, TermPlan
 from termweave.errors import ConfigError, ConstraintError, DataError
 from termweave.model.checkpoint import Checkpoint, is_packed, load_checkpoint, load_settings, ready_model
@@ -327,10 +328,10 @@ class Translator:
                 spoken = () if asked.wishes or not hypotheses else hypotheses[0].tokens
                 told = replace(request, found=tuple(kept), spoken=spoken)
                 complete = kept and (asked.wishes or kept == hypotheses[:nbest])
-                if complete and not stutter(told, kept[0], self.subwords):
+                if complete and not is_flawed(told, kept[0], self.subwords):
                     yield request, kept
                 else:
-                    again.append(told)
+                    again.append(without_surplus(told, self.subwords))
         wider = replace(options, beam=2 * options.beam)
         further = list(batches(again, share // 2, self._searcher.steps(wider if again else options)))
         for found_there in by_crew(lambda own: [*self._solve(own, direction, wider, nbest)], further, crew):
@@ -358,7 +359,8 @@ class Translator:
         """Search until every text keeps what was wished for: by the usual rule of words, then the strict one, then by
         that and with constraints side by side."""
         language, met = self._language(direction), []
-        kept_of = partial(self._kept, language=language, nbest=nbest)
+        # All of them, for the best may have a flaw that another one has not.
+        kept_of = partial(self._kept, language=language, nbest=options.beam)
         search = partial(self._search, self._lead(direction), options)
         for attempt in range(ATTEMPTS):
             again = []
@@ -370,7 +372,7 @@ class Translator:
                 else:
                     again.append(self._amended(request, hypotheses, language))
             if not again:
-                yield from calmed(met, search, kept_of, self.subwords)
+                yield from mended(met, search, kept_of, self.subwords)
                 return
             batch = again
         raise ConstraintError(
@@ -401,7 +403,7 @@ class Translator:
         wanted = (*request.given, *request.plan.told)
         spans = locate(text, wanted, language, len(request.wishes.required) if request.wishes.ordered else 0)
         given = len(request.given)
-        receipts = request.plan.receipts(text, spans[given:], language)
+        receipts = request.plan.receipts(text, spans[given:], language, request.given)
         return Translation(text, found.score, spans[:given], (), found.tokens, receipts)
 
     def _tag(self, direction: str | None) -> int | None:

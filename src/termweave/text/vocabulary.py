@@ -23,9 +23,9 @@ from termweave.text.words import Span
 SPACE_MARK = "\u2581"
 _REMEMBERED = 20_000  # spellings of phrases
 # Marks that stand right before and behind a phrase, alone or as pairs.
-_MARKS = [*"() [] \"\" '' „“ ‚‘ “” ‘’ »« «» ›‹ ‹›".split()]
+_MARKS = ("()", "[]", '""', "''", "„“", "‚‘", "“”", "‘’", "»«", "«»", "›‹", "‹›")
 _AROUND = [("", ""), *((before, "") for before in "/:=-.#"), *(("", behind) for behind in ".,:;!?/-")]
-_AROUND += [around for first, last in _MARKS for around in ((first, ""), ("", last), (first, last))]
+_AROUND += [around for own in _MARKS for around in ((own[0], ""), ("", own[1]), (own[0], own[1]))]
 
 
 class TextEncoder(ABC):
