@@ -54,6 +54,11 @@ def test_what_is_not_in_the_source_is_a_surplus_as_well(translator, monkeypatch)
     assert search.wishes[-1].surplus == ("%d", "%s")  # nor may the other take its place
 
 
+def test_another_emoji_is_a_surplus_as_well(translator, monkeypatch):
+    search = Doubling(translator, "the 🥠 house %s", "the house %s")
+    assert translated(translator, monkeypatch, search).text == "the house %s"
+
+
 def test_what_has_no_surplus_is_searched_for_once(translator, monkeypatch):
     search = Doubling(translator, "the house %s by the river")
     translated(translator, monkeypatch, search)

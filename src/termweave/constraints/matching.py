@@ -11,7 +11,7 @@ Which terms are found, where several could be:
 3. `forbid` entries take no part in that. They are found wherever their source occurs, except inside a longer term,
    which is a term of its own.
 4. Addresses, placeholders and tags are kept, and terms inside them or across their edges are not found; a term that
-   covers one wholly wins over it. Numbers with units give way to any term.
+   covers one wholly wins over it. Numbers with units and emoji give way to any term.
 
 In Chinese and Japanese, a term of a single character counts only where the segmenter sees a word.
 """
@@ -250,7 +250,7 @@ def _place(candidate: _Candidate, words: TermWords) -> Span:
 def _cuts(guarded: ProtectedSpan, place: Span) -> bool:
     """Rule 4: does a term at `place` overlap what is guarded without covering it?"""
     start, end = place
-    if guarded.kind == "quantity" or end <= guarded.start or guarded.end <= start:
+    if guarded.kind in ("quantity", "symbol") or end <= guarded.start or guarded.end <= start:
         return False
     return not (start <= guarded.start and guarded.end <= end)
 

@@ -1,4 +1,4 @@
-"""What must come through a translation unchanged: addresses, placeholders, tags, numbers with units.
+"""What must come through a translation unchanged: addresses, placeholders, tags, numbers with units, emoji.
 
 Every pattern runs in time proportional to the text: it begins at a mark that cannot be inside itself, repeats are
 possessive or bounded, and nothing is tried twice.
@@ -13,8 +13,9 @@ from typing import Literal
 
 from termweave.constraints.glossary import GlossaryEntry
 
-Kind = Literal["url", "email", "placeholder", "tag", "quantity"]
-COUNTED = frozenset({"placeholder", "tag"})  # one too many breaks a program; an address or a number may be said twice
+Kind = Literal["url", "email", "placeholder", "tag", "quantity", "symbol"]
+# One too many breaks a program, and another emoji says something else; addresses and numbers may be said twice.
+COUNTED = frozenset({"placeholder", "tag", "symbol"})
 
 
 @dataclass(frozen=True)
@@ -88,10 +89,18 @@ _QUANTITY = "|".join(
     ]
 )
 
+# Emoji, pictographs, arrows, dingbats: most vocabularies spell them byte by byte, and models get the bytes wrong. A run
+# of them is kept as it stands, with what modifies them: skin tones, variation selectors, joiners, flags.
+_PICTURE = r"\u2190-\u21ff\u2300-\u23ff\u2460-\u24ff\u25a0-\u27bf\u2900-\u297f\u2b00-\u2bff\U0001f000-\U0001fbff"
+_MODIFIER = r"\u200d\ufe0e\ufe0f\u20e3\U000e0020-\U000e007f"
+_SYMBOL = rf"(?:[0-9#*]\ufe0f?\u20e3|[©®™‼⁉ℹ]\ufe0f|[{_PICTURE}][{_MODIFIER}]*+)++"
+
 _PATTERN = re.compile(
-    f"(?P<url>{_URL})|(?P<email>{_EMAIL})|(?P<tag>{_TAG})|(?P<placeholder>{_PLACEHOLDER})|(?P<quantity>{_QUANTITY})"
+    f"(?P<url>{_URL})|(?P<email>{_EMAIL})|(?P<tag>{_TAG})|(?P<placeholder>{_PLACEHOLDER})|(?P<symbol>{_SYMBOL})|"
+    f"(?P<quantity>{_QUANTITY})"
 )
-_HINT = re.compile(r"[%{$<@&\d]|://|www\.|mailto:")  # most sentences hold nothing of this
+# Most sentences hold nothing of this.
+_HINT = re.compile(rf"[%{{$<@&\d\u20e3\ufe0f{_PICTURE}]|://|www\.|mailto:")
 
 _SCHEMES = frozenset({"http", "https", "ftp", "ftps", "sftp", "file", "ssh", "git", "www", "mailto"})
 _PUNCTUATION = frozenset(".,;:!?'’‘*_~、。，；：！？）】》」』")

@@ -44,7 +44,7 @@ from termweave.model.checkpoint import Checkpoint, is_packed, load_checkpoint, l
 from termweave.model.inspection import inspect
 from termweave.model.transformer import POSITIONS, PRECISIONS
 from termweave.progress import progress_bar
-from termweave.text.words import Span, normalise
+from termweave.text.words import BROKEN, Span, normalise
 
 ATTEMPTS = 20  # searches of a sentence whose text does not keep what was wished for
 MOST_FEW, SUBWORDS_FOR_ONE = 3, 10  # what is few: so many at most, and one for each so many subwords
@@ -349,9 +349,21 @@ class Translator:
 
     def _kept(self, request: Request, hypotheses: Sequence[Hypothesis], language: str, nbest: int) -> list[Hypothesis]:
         """The best of those whose text keeps to the wishes; no text is looked at that nobody asked for."""
-        wishes, decode = request.wishes, self.subwords.decode
-        kept = (own for own in hypotheses if not wishes or is_kept(decode(own.tokens), wishes, language))
+        wishes = request.wishes
+        kept = (own for own in hypotheses if not wishes or is_kept(self._text(request, own), wishes, language))
         return list(islice(kept, nbest))
+
+    def _text(self, request: Request, hypothesis: Hypothesis) -> str:
+        """What an output says. The mark of broken text is no part of that, unless it is asked for: models know it from
+        broken text that they were trained on."""
+        text = self.subwords.decode(hypothesis.tokens)
+        if BROKEN not in text:
+            return text
+        asked = [
+            self.subwords.decode(request.source),
+            *(text for own in request.wishes.required for text in own.targets),
+        ]
+        return text if any(BROKEN in own for own in asked) else " ".join(text.replace(BROKEN, "").split())
 
     def _solve(
         self, batch: list[Request], direction: str | None, options: SearchOptions, nbest: int
@@ -392,10 +404,7 @@ class Translator:
 
     def _translation(self, request: Request, found: list[Hypothesis], direction: str | None) -> Translation:
         language = self._language(direction)
-        each = [
-            self._located(self.subwords.decode(hypothesis.tokens), hypothesis, request, language)
-            for hypothesis in found
-        ]
+        each = [self._located(self._text(request, hypothesis), hypothesis, request, language) for hypothesis in found]
         return replace(each[0], others=tuple(each[1:]))
 
     @staticmethod

@@ -20,9 +20,9 @@ import sentencepiece
 from termweave.errors import CheckpointError, ConfigError, DataError
 from termweave.storage import atomic_path
 from termweave.text.vocabulary import SPACE_MARK, TextEncoder, Vocabulary, is_word_character
+from termweave.text.words import BROKEN
 
 PAD, UNK, BOS, EOS = 0, 1, 2, 3
-_BROKEN = "\ufffd"  # what SentencePiece writes for bytes that are no character; it is also a character of its own
 _QUIET = 2  # SentencePiece's log level: errors only
 
 
@@ -112,7 +112,7 @@ class Subwords(Vocabulary, TextEncoder):
         special = self._special
         spelled = [int(index) for index in ids if int(index) not in special]
         text: str = self._processor.decode(spelled)
-        if _BROKEN in text and (whole := self._whole(spelled)) != spelled:
+        if BROKEN in text and (whole := self._whole(spelled)) != spelled:
             text = " ".join(self._processor.decode(whole).split())  # what was between two spaces may be gone
         return text
 
