@@ -133,6 +133,7 @@ def test_the_order_is_that_of_the_text():
         (Wishes((Constraint("Haus", "old house"),), ("house",)), "contains it"),
         (Wishes((Constraint("Haus", "old house", ("new mill",)),), ("house", "mill")), "'house' is forbidden"),
         (Wishes((Constraint("x", "\u200b\u200b a" * 1),) * 40), "40 subwords together"),
+        (Wishes((HOUSE,), ("House", "house", "HOUSE")), "'House' is forbidden in any letter case, but 'house' is"),
         (Wishes(forbidden=(" ",)), "needs a visible character"),
     ],
 )

@@ -161,7 +161,7 @@ def permitted(wishes: Wishes, language: str, where: str) -> Wishes:
     for text, phrase in forbidden.items():
         if not phrase:
             raise ConstraintError(f"{where}: a forbidden phrase needs a visible character, got {text!r}")
-    required = []
+    required = []  # of a phrase that is forbidden in several forms, the first is the one that was written
     for constraint in wishes.required:
         hindrances = [
             next(
@@ -171,8 +171,10 @@ def permitted(wishes: Wishes, language: str, where: str) -> Wishes:
         ]
         kept = [target for target, text in zip(constraint.targets, hindrances, strict=True) if not text]
         if not kept:
+            written = next(text for text in forbidden if text.casefold() == hindrances[0].casefold())
+            case = "" if written == hindrances[0] else " in any letter case"
             raise ConstraintError(
-                f"{where}: {hindrances[0]!r} is forbidden, but {constraint.target!r} is required and contains it; "
+                f"{where}: {written!r} is forbidden{case}, but {constraint.target!r} is required and contains it; "
                 "drop one of the two"
             )
         required.append(Constraint(constraint.source, kept[0], tuple(kept[1:])))
