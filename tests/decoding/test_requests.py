@@ -124,3 +124,15 @@ def test_what_cannot_be_cut_between_words_is_cut_anywhere():
     terms = Terminology(Glossary.of([GlossaryEntry("x" * 1000, ("y",))], "de-en"), "de-en")
     assert [len(piece) for piece in shortened("x" * 1000, terms)] == [900, 100]
     assert shortened(" " * 1000) == [""]
+
+
+def test_more_terms_than_can_be_guaranteed_are_cut_apart():
+    terms = Terminology(Glossary.of([GlossaryEntry("altes Haus", ("house",))], "de-en"), "de-en")
+    sentence = " ".join(["altes Haus"] * 70)
+    pieces = shortened(sentence, terms)
+    assert " ".join(pieces) == sentence
+    assert all(piece.startswith("altes") and piece.endswith("Haus") for piece in pieces)
+    assert [len(terms.plan(piece).required) for piece in pieces] == [35, 35]
+    numbers = " ".join(["5 km"] * 70)
+    assert shortened(numbers, terms) == [numbers]  # those are left to the model
+    assert shortened("x" * 400, terms) == ["x" * 400]

@@ -18,7 +18,7 @@ import numpy as np
 
 from termweave.constraints.constraint import Constraint
 from termweave.constraints.occurrences import comparable, comparable_spans, count_occurrences
-from termweave.decoding.automaton import Demands, Phrase, Requirement, WordJoins
+from termweave.decoding.automaton import MOST_BITS, Demands, Phrase, Requirement, WordJoins
 from termweave.errors import ConstraintError
 from termweave.text.vocabulary import Vocabulary
 from termweave.text.words import Span, normalise
@@ -59,14 +59,32 @@ def word_joins(subwords: Vocabulary, strict: bool = False) -> WordJoins:
 def make_demands(wishes: Wishes, subwords: Vocabulary, strict: bool = False) -> Demands:
     """The same in tokens. A phrase may be spelled with or without a space before it."""
     wanted = [_targets(constraint) for constraint in wishes.required]
-    counted = [(targets, 1) for targets in wanted] if wishes.ordered else list(_counted(wanted).items())
-    required = tuple(Requirement(_all_spellings(targets, subwords, strict), times) for targets, times in counted)
+    required = _requirements(wanted, wishes.ordered, subwords, strict)
+    if not wishes.ordered and sum(item.occurrences for item in required) > MOST_BITS:
+        required = _requirements(_narrowed(wanted), wishes.ordered, subwords, strict)
     forbidden = [spelling for text in wishes.forbidden for spelling in subwords.target.spellings(normalise(text))]
     if wishes.surplus:
         within = _parts({phrase for item in required for phrase in item.alternatives})
         spellings = [spelling for text in wishes.surplus for spelling in subwords.target.spellings(text)]
         forbidden += [spelling for spelling in spellings if spelling not in within]
     return Demands(required, tuple(dict.fromkeys(forbidden)), wishes.ordered, wishes.never)
+
+
+def _requirements(
+    wanted: Sequence[tuple[str, ...]], ordered: bool, subwords: Vocabulary, strict: bool
+) -> tuple[Requirement, ...]:
+    counted = [(targets, 1) for targets in wanted] if ordered else list(_counted(wanted).items())
+    return tuple(Requirement(_all_spellings(targets, subwords, strict), times) for targets, times in counted)
+
+
+def _narrowed(wanted: Sequence[tuple[str, ...]]) -> list[tuple[str, ...]]:
+    """Where there is not room for all: what accepts more than another does accepts the same, and is counted with it.
+
+    The first term of a sentence may have a capital, and the same term further on may not: each would be counted by
+    itself and both together.
+    """
+    fewest = sorted(set(wanted), key=lambda targets: (len(targets), targets))
+    return [next(other for other in fewest if set(other) <= set(targets)) for targets in wanted]
 
 
 def _parts(phrases: set[Phrase]) -> set[Phrase]:

@@ -297,8 +297,8 @@ class Translator:
         if needed > MOST_BITS:
             raise ConstraintError(
                 f"{where} has {len(wishes.required)} constraints; at most {MOST_BITS} can be guaranteed at once, and "
-                "fewer where the same phrase is wanted several times and overlaps with itself. Give fewer, or use "
-                "--search beam"
+                "fewer where a phrase that is wanted several times overlaps with itself, or where several share some "
+                "alternatives. Give fewer, or use --search beam"
             )
 
     def _language(self, direction: str | None) -> str:
