@@ -254,22 +254,13 @@ class Translator:
         wishes: Wishes,
         direction: str | None,
     ) -> Request:
-        where = f"sentence {index + 1}"
-        pairs = []
-        for constraint in (*constraints, *plan.told):
-            if not isinstance(constraint, Constraint):
-                raise ConstraintError(f"{where}: expected a Constraint, got {constraint!r}")
-            target = next(iter(spellable(constraint, self.subwords)), normalise(constraint.target))
-            ids = self.subwords.source.encode(normalise(constraint.source)), self.subwords.target.encode(target)
-            if not all(ids):
-                raise ConstraintError(f"{where}: {constraint} has an empty side: nothing visible is left of it")
-            if max(map(len, ids)) > POSITIONS:
-                start = f"{constraint.source[:40]!r} → {constraint.target[:40]!r}"
-                raise ConstraintError(f"{where}: the constraint {start} … is over-long: at most {POSITIONS} subwords")
-            pairs.append(ids)
-        source = self.subwords.source.encode(self._replaced(normalise(sentence), (*constraints, *plan.told), direction))
+        where, wanted = f"sentence {index + 1}", (*constraints, *plan.told)
+        if (odd := next((own for own in wanted if not isinstance(own, Constraint)), None)) is not None:
+            raise ConstraintError(f"{where}: expected a Constraint, got {odd!r}")
+        source = self.subwords.source.encode(self._replaced(normalise(sentence), wanted, direction))
         if len(source) > POSITIONS - 2:
             raise DataError(f"{where} has {len(source)} subwords, the limit is {POSITIONS - 2}; split it first")
+        pairs = [self._pair(constraint, where) for constraint in wanted]
         if wishes:
             wishes = permitted(wishes, self._language(direction), where)
             require_possible(wishes, self._language(direction), POSITIONS - 2, self.subwords, where)
@@ -279,6 +270,17 @@ class Translator:
         told = pairs if self.takes_constraints and not self.model.config.replaces_source else []
         expansion = self.expansions.get(direction or self.directions[0], UNKNOWN_EXPANSION)
         return Request(index, source, told, tuple(constraints), wishes, plan, expansion=expansion)
+
+    def _pair(self, constraint: Constraint, where: str) -> tuple[list[int], list[int]]:
+        """Both sides of a constraint as the model is told them."""
+        target = next(iter(spellable(constraint, self.subwords)), normalise(constraint.target))
+        ids = self.subwords.source.encode(normalise(constraint.source)), self.subwords.target.encode(target)
+        if not all(ids):
+            raise ConstraintError(f"{where}: {constraint} has an empty side: nothing visible is left of it")
+        if max(map(len, ids)) > POSITIONS:
+            start = f"{constraint.source[:40]!r} → {constraint.target[:40]!r}"
+            raise ConstraintError(f"{where}: the constraint {start} … is over-long: at most {POSITIONS} subwords")
+        return ids
 
     def _guided(self, request: Request, sentence: str, direction: str | None) -> Request:
         """The request with its constraints' places in the source."""
