@@ -38,6 +38,22 @@ def test_addresses(text: str, expected: list[str]) -> None:
 
 
 @pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("Ich 😀 liebe 🏠 sehr ❤️.", ["😀", "🏠", "❤️"]),
+        ("Hallo 👋🏽, wir 👨‍👩‍👧‍👦!", ["👋🏽", "👨‍👩‍👧‍👦"]),  # a tone of skin, and a family of four
+        ("von 🇩🇪 nach 🇫🇷, 🏴󠁧󠁢󠁥󠁮󠁧󠁿", ["🇩🇪", "🇫🇷", "🏴󠁧󠁢󠁥󠁮󠁧󠁿"]),
+        ("Taste 1️⃣ oder #️⃣", ["1️⃣", "#️⃣"]),
+        ("Datei → Öffnen ✓ 🙏🙏🙏", ["→", "✓", "🙏🙏🙏"]),
+        ("Marke™ ™️, 5 * 3 # 1 • – “x” …", ["™️"]),
+        ("漢字 und Ω", []),
+    ],
+)
+def test_emoji_are_whole(text: str, expected: list[str]) -> None:
+    assert [found for found, kind in spans(text) if kind == "symbol"] == expected
+
+
+@pytest.mark.parametrize(
     "text",
     [
         "%s", "%d", "%1$d", "%2$s", "%-5.2f", "%ld", "%llu", "%@", "%1$@", "%(name)s", "%(count)05d", "%1", "%L2", "%n",

@@ -29,13 +29,18 @@ REQUIREMENT = st.builds(
     st.sampled_from([1, 1, 1, 2]),
 )
 REQUIRED = st.lists(REQUIREMENT, max_size=3).map(tuple)
-DEMANDS = st.builds(
-    Demands,
-    REQUIRED,
-    st.lists(PHRASE, max_size=2).map(tuple),
-    st.booleans(),
-    st.just(()),
-)
+
+
+@st.composite
+def demands_of(draw: st.DrawFn, required: st.SearchStrategy = REQUIRED) -> Demands:
+    """Some of what is required is forbidden besides: it may stand there so often and no more."""
+    wanted = draw(required)
+    phrases = [phrase for requirement in wanted for phrase in requirement.alternatives]
+    phrase = st.one_of(PHRASE, st.sampled_from(phrases)) if phrases else PHRASE
+    return Demands(wanted, tuple(draw(st.lists(phrase, max_size=2))), draw(st.booleans()))
+
+
+DEMANDS = demands_of()
 OUTPUT = st.lists(st.integers(1, VOCABULARY - 1), max_size=14)
 
 
@@ -68,23 +73,35 @@ def occurrences(requirement: Requirement) -> int:
     return 1 if requirement.times == 1 else (requirement.times - 1) * overlap + 1
 
 
-def fulfilled(demands: Demands, output: list[int]) -> bool:
-    if any(ends_of(phrase, output) for phrase in demands.forbidden):
-        return False
-    wanted = [(requirement, occurrences(requirement)) for requirement in demands.required]
+def counts(demands: Demands, ends: list[set[int]]) -> list[bool]:
+    """Which requirements are fulfilled, given where phrases of each end; in order, only what comes behind the last."""
+    wanted = [occurrences(requirement) for requirement in demands.required]
     if not demands.ordered:
-        return all(
-            len({end for phrase in requirement.alternatives for end in ends_of(phrase, output)}) >= times
-            for requirement, times in wanted
-        )
-    position = 0
-    for requirement, times in wanted:
+        return [len(own) >= times for own, times in zip(ends, wanted, strict=True)]
+    position, is_met = 0, [False] * len(wanted)
+    for index, (own, times) in enumerate(zip(ends, wanted, strict=True)):
         for _ in range(times):
-            ends = [end for phrase in requirement.alternatives for end in ends_of(phrase, output) if end > position]
-            if not ends:
-                return False
-            position = min(ends)
-    return True
+            position = min((end for end in own if end > position), default=0)
+            if not position:
+                return is_met
+        is_met[index] = True
+    return is_met
+
+
+def fulfilled(demands: Demands, output: list[int]) -> bool:
+    """A phrase that is forbidden and required is forbidden where that was fulfilled before; where several of those end
+    together, the longest counts."""
+    ends = [{end for phrase in item.alternatives for end in ends_of(phrase, output)} for item in demands.required]
+    for last in range(1, len(output) + 1):
+        ending = sorted((phrase for phrase in demands.forbidden if last in ends_of(phrase, output)), key=len)
+        before = counts(demands, [{end for end in own if end < last} for own in ends])
+        required = [
+            [is_met for item, is_met in zip(demands.required, before, strict=True) if phrase in item.alternatives]
+            for phrase in ending
+        ]
+        if required and (not all(required) or all(required[-1])):
+            return False
+    return all(counts(demands, ends))
 
 
 def run(automaton: Automaton, output: list[int]) -> tuple[torch.Tensor, torch.Tensor, bool]:
@@ -104,6 +121,14 @@ def test_may_end_where_everything_is_fulfilled(demands, output):
     automaton = compile_automaton([demands], JOINS)
     node, bits, forbidden = run(automaton, output)
     assert (bool(automaton.may_end(node, bits)) and not forbidden) == fulfilled(demands, output)
+
+
+def test_what_is_required_and_forbidden_stands_there_so_often_and_no_more():
+    demands = Demands((Requirement(((7,),), 2), Requirement(((1, 2),))), ((7,),))
+    automaton = compile_automaton([demands], JOINS)
+    for output, is_good in (([7, 7, 1, 2], True), ([7, 1, 2, 7], True), ([7, 1, 2], False), ([7, 7, 1, 2, 7], False)):
+        node, bits, forbidden = run(automaton, output)
+        assert (bool(automaton.may_end(node, bits)) and not forbidden) == is_good, output
 
 
 def test_a_required_word_that_begins_with_a_forbidden_one_comes_nearer_with_every_token():

@@ -9,7 +9,7 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from test_automaton import JOINS, PHRASE, REQUIRED, VOCABULARY
+from test_automaton import DEMANDS, JOINS, VOCABULARY
 
 pytest.importorskip("triton", reason="Triton comes with CUDA builds of torch; `make kernels` installs it")
 if not torch.cuda.is_available():
@@ -24,8 +24,6 @@ from termweave.model.output import Scores
 
 DEVICE = torch.device("cuda" if torch.cuda.is_available() else "cpu")
 END = 0
-FORBIDDEN = st.lists(PHRASE, max_size=1).map(tuple)
-DEMANDS = st.builds(Demands, REQUIRED, FORBIDDEN, st.booleans(), st.just(()))
 
 
 def random_place(automaton: Automaton, beam: int, steps: int) -> vdba.Place:

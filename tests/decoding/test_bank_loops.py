@@ -5,16 +5,15 @@ from __future__ import annotations
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from test_automaton import JOINS, PHRASE, REQUIRED, VOCABULARY
+from test_automaton import DEMANDS, JOINS, VOCABULARY
 
 from termweave.decoding import bank_loops, vdba
-from termweave.decoding.automaton import Automaton, Demands
+from termweave.decoding.automaton import Automaton
 from termweave.decoding.candidates import IMPOSSIBLE, best_candidates, best_of_each, chunk_maxima, scores_of
 from termweave.decoding.tables import compile_automaton
 from termweave.model.output import Scores
 
 END = 0
-DEMANDS = st.builds(Demands, REQUIRED, st.lists(PHRASE, max_size=2).map(tuple), st.booleans(), st.just(()))
 
 
 def random_place(automaton: Automaton, beam: int, steps: int) -> vdba.Place:

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from termweave import Constraint, Translator
 from termweave.constraints.occurrences import comparable, count_occurrences
-from termweave.decoding.automaton import Requirement
+from termweave.decoding.automaton import MOST_BITS, Requirement
 from termweave.decoding.demands import (
     Wishes,
     is_kept,
@@ -133,6 +133,7 @@ def test_the_order_is_that_of_the_text():
         (Wishes((Constraint("Haus", "old house"),), ("house",)), "contains it"),
         (Wishes((Constraint("Haus", "old house", ("new mill",)),), ("house", "mill")), "'house' is forbidden"),
         (Wishes((Constraint("x", "\u200b\u200b a" * 1),) * 40), "40 subwords together"),
+        (Wishes((HOUSE,), ("House", "house", "HOUSE")), "'House' is forbidden in any letter case, but 'house' is"),
         (Wishes(forbidden=(" ",)), "needs a visible character"),
     ],
 )
@@ -147,6 +148,17 @@ def test_a_forbidden_phrase_may_stand_inside_one_of_several_alternatives(subword
     require_possible(wishes, "en", 30, subwords, "sentence 1")  # raises nothing
     assert is_kept("a mill", wishes, "en")
     assert not is_kept("an old house", wishes, "en")
+
+
+@pytest.mark.parametrize("count", [2, 31, 60])
+def test_one_of_many_that_accepts_more_than_the_others_takes_no_room_from_them(subwords, count):
+    """The first word of a sentence may be written with a capital, all others may not."""
+    wishes = Wishes((Constraint("Haus", "House", ("house",)), *[HOUSE] * count))
+    required = make_demands(wishes, subwords).required
+    assert sum(item.occurrences for item in required) <= MOST_BITS
+    house = set(subwords.target.spellings("house"))
+    most = [item.times for item in required if house.issuperset(item.alternatives)]
+    assert most == [count if count == 2 else count + 1]  # where there is room, the first has its choice
 
 
 def test_unusual_spellings_are_found(subwords):

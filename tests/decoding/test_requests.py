@@ -150,3 +150,15 @@ def test_which_glossary_files_occur(tmp_path: Path) -> None:
         f"nothing of the glossary {paths[2]} occurs in the text; is it one for these languages?",
     ]
     assert list(wanted.unused(wanted.names())) == []
+
+
+def test_more_terms_than_can_be_guaranteed_are_cut_apart():
+    terms = Terminology(Glossary.of([GlossaryEntry("altes Haus", ("house",))], "de-en"), "de-en")
+    sentence = " ".join(["altes Haus"] * 70)
+    pieces = shortened(sentence, terms)
+    assert " ".join(pieces) == sentence
+    assert all(piece.startswith("altes") and piece.endswith("Haus") for piece in pieces)
+    assert [len(terms.plan(piece).required) for piece in pieces] == [35, 35]
+    numbers = " ".join(["5 km"] * 70)
+    assert shortened(numbers, terms) == [numbers]  # those are left to the model
+    assert shortened("x" * 400, terms) == ["x" * 400]

@@ -254,3 +254,15 @@ def test_the_first_translation_needs_no_compiler(make_folder):
         "sys.exit('torch._dynamo' in sys.modules)"
     )
     assert subprocess.run([sys.executable, "-c", program], check=False).returncode == 0
+
+
+def test_the_mark_of_broken_text_comes_out_only_if_it_is_asked_for(translator, monkeypatch):
+    tokens = tuple(translator.subwords.target.encode("the house \ufffd by"))
+    outputs = [[Hypothesis(tokens, -1.0, -5.0)]]
+    monkeypatch.setattr(translator._searcher, "search", lambda batch, options, meanwhile=None: outputs)
+    options = {"direction": "de-en"}
+    assert translator.translate(["das Haus"], **options)[0].text == "the house by"
+    assert translator.translate(["das Haus"], search="beam", **options)[0].text == "the house by"
+    assert translator.translate(["das Haus \ufffd"], **options)[0].text == "the house \ufffd by"
+    wanted = [[Constraint("Haus", "house \ufffd")]]
+    assert translator.translate(["das Haus"], wanted, **options)[0].text == "the house \ufffd by"

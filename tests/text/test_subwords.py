@@ -160,3 +160,26 @@ def test_load_errors(tmp_path: Path) -> None:
     (tmp_path / "bad.model").write_bytes(b"not a model")
     with pytest.raises(CheckpointError, match="not a SentencePiece model"):
         Subwords.load(tmp_path / "bad.model")
+
+
+@pytest.mark.parametrize("broken", [[0xF0], [0x9F, 0x98], [0xF0, 0x9F, 0x98], [0xE2, 0x82, 0xE2]])
+def test_bytes_that_are_no_character_spell_nothing(subwords: Subwords, broken: list[int]) -> None:
+    byte = {code: subwords._processor.piece_to_id(f"<0x{code:02X}>") for code in range(256)}
+    stray, smile = [byte[code] for code in broken], [byte[code] for code in "😀".encode()]
+    assert subwords.decode([*subwords.encode("The house"), *stray, *subwords.encode("old")]) == "The house old"
+    assert subwords.decode([*smile, *stray]) == "😀"
+    assert subwords.decode([*subwords.encode("old 😀"), *stray, *smile]) == "old 😀😀"
+    assert subwords.decode(subwords.encode("old \ufffd house")) == "old \ufffd house"  # that is a character
+
+
+def test_a_phrase_is_known_by_the_pieces_it_shares_with_marks_around_it(tmp_path: Path) -> None:
+    """Where quotes and signs are merged, the pieces of '%s' alone do not stand in '"%s"', nor those of '%1' in '%1.'"""
+    lines = ['the file "%s" is not here', "die Datei »%s« fehlt", "see %1. then", "the (%1) file", "in „%1“ here"]
+    vocabulary = Subwords.train(lines * 50, tmp_path / "tokenizer.model", size=400, languages=["en"])
+    assert "▁»%" in vocabulary.pieces(vocabulary.encode("»%s«"))
+    for phrase, around in (("%s", '"%s"'), ("%s", "»%s«"), ("%1", "%1."), ("%1", "(%1)"), ("%1", "„%1“")):
+        whole = vocabulary.encode(f"file {around}")
+        runs = {tuple(whole[start:end]) for start in range(len(whole)) for end in range(start + 1, len(whole) + 1)}
+        assert runs.intersection(vocabulary.target.spellings(phrase)), around
+    assert vocabulary.target.spellings("file")[0] == tuple(vocabulary.encode("file"))
+    assert len(vocabulary.target.spellings("file")) == 2  # behind a space and behind a mark, as before

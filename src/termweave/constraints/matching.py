@@ -11,7 +11,7 @@ Which terms are found, where several could be:
 3. `forbid` entries take no part in that. They are found wherever their source occurs, except inside a longer term,
    which is a term of its own.
 4. Addresses, placeholders, tags and technical names are kept, and terms inside them or across their edges not found;
-   a term that covers one wholly wins over it. Numbers with units give way to any term.
+   a term that covers one wholly wins over it. Numbers with units and emoji give way to any term.
 
 In Chinese and Japanese, a term of a single character counts only where the segmenter sees a word.
 """
@@ -87,7 +87,7 @@ class TermMatcher:
         self.glossary = glossary.merged()
         self.source_language = primary(glossary.source_language)
         self.target_language = primary(glossary.target_language)
-        self._protect = protect
+        self.protect = protect
         self._splitter = WordSplitter(self.source_language, inflection)
         self._unspaced = self.source_language in UNSPACED_LANGUAGES
         self._root = _Node()
@@ -117,7 +117,7 @@ class TermMatcher:
         """The terms of a sentence in the order they stand there. A `forbid` entry may have the same span as another."""
         words = self._splitter.split(sentence)
         candidates = self._candidates(words)
-        guarded = find_protected(sentence) if self._protect else []
+        guarded = find_protected(sentence) if self.protect else []
         if not candidates and not guarded:
             return []
         return self._resolved(words, candidates, guarded)
@@ -251,7 +251,7 @@ def _place(candidate: _Candidate, words: TermWords) -> Span:
 def _cuts(guarded: ProtectedSpan, place: Span) -> bool:
     """Rule 4: does a term at `place` overlap what is guarded without covering it?"""
     start, end = place
-    if guarded.kind == "quantity" or end <= guarded.start or guarded.end <= start:
+    if guarded.kind in ("quantity", "symbol") or end <= guarded.start or guarded.end <= start:
         return False
     return not (start <= guarded.start and guarded.end <= end)
 

@@ -1,4 +1,4 @@
-"""What must come through a translation unchanged: addresses, placeholders, tags, technical names, numbers with units.
+"""What must come through a translation unchanged: addresses, placeholders, tags, technical names, numbers, emoji.
 
 Every pattern runs in time proportional to the text: it begins at a mark that cannot be inside itself, repeats are
 possessive or bounded, and nothing is tried twice.
@@ -7,13 +7,16 @@ possessive or bounded, and nothing is tried twice.
 from __future__ import annotations
 
 import re
+from collections import Counter
 from dataclasses import dataclass
 from typing import Literal
 
 from termweave.constraints.glossary import GlossaryEntry
 from termweave.constraints.technical_names import HINT, IDENTIFIER, OPTION, PATH
 
-Kind = Literal["url", "email", "placeholder", "tag", "path", "option", "identifier", "quantity"]
+Kind = Literal["url", "email", "placeholder", "tag", "path", "option", "identifier", "quantity", "symbol"]
+# One too many breaks a program, and another emoji says something else; addresses and numbers may be said twice.
+COUNTED = frozenset({"placeholder", "tag", "symbol"})
 
 
 @dataclass(frozen=True)
@@ -87,12 +90,20 @@ _QUANTITY = "|".join(
     ]
 )
 
+# Emoji, pictographs, arrows, dingbats: most vocabularies spell them byte by byte, and models get the bytes wrong. A run
+# of them is kept as it stands, with what modifies them: skin tones, variation selectors, joiners, flags.
+_PICTURE = r"\u2190-\u21ff\u2300-\u23ff\u2460-\u24ff\u25a0-\u27bf\u2900-\u297f\u2b00-\u2bff\U0001f000-\U0001fbff"
+_MODIFIER = r"\u200d\ufe0e\ufe0f\u20e3\U000e0020-\U000e007f"
+_SYMBOL = rf"(?:[0-9#*]\ufe0f?\u20e3|[©®™‼⁉ℹ]\ufe0f|[{_PICTURE}][{_MODIFIER}]*+)++"
+
 _PATTERN = (
-    f"(?P<url>{_URL})|(?P<email>{_EMAIL})|(?P<tag>{_TAG})|(?P<placeholder>{_PLACEHOLDER})|(?P<quantity>{_QUANTITY})"
+    f"(?P<url>{_URL})|(?P<email>{_EMAIL})|(?P<tag>{_TAG})|(?P<placeholder>{_PLACEHOLDER})|(?P<symbol>{_SYMBOL})|"
+    f"(?P<quantity>{_QUANTITY})"
 )
 _NAMES = f"(?P<path>{PATH})|(?P<option>{OPTION})|(?P<identifier>{IDENTIFIER})"
 _WITHOUT_NAMES, _WITH_NAMES = re.compile(_PATTERN), re.compile(f"{_PATTERN}|{_NAMES}")
-_HINT = re.compile(r"[%{$<@&\d]|://|www\.|mailto:")  # most sentences hold nothing of this
+# Most sentences hold nothing of this.
+_HINT = re.compile(rf"[%{{$<@&\d\u20e3\ufe0f{_PICTURE}]|://|www\.|mailto:")
 _NAME_HINT = re.compile(HINT)
 _BEFORE_PUNCTUATION = frozenset({"url", "path", "option"})  # kinds that take in what follows them
 
@@ -117,6 +128,11 @@ def find_protected(text: str) -> list[ProtectedSpan]:
             found.append(ProtectedSpan(start, end, kind))
             position = end
     return found
+
+
+def counted(text: str) -> Counter[str]:
+    """What a text holds of the kinds that are counted."""
+    return Counter(text[span.start : span.end] for span in find_protected(text) if span.kind in COUNTED)
 
 
 def _address_end(text: str, start: int, end: int) -> int:

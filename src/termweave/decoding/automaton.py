@@ -5,8 +5,9 @@ phrase may begin only where a word may: after a token that ends inside a word, o
 start a phrase. What a node completes counts once the next token shows that the word ended there. So a hypothesis needs
 just two numbers: its node, and a bit for each requirement it has fulfilled.
 
-A phrase needed several times has as many bits, filled one after the other. The tables are made on the host, by
-`tables`; the search then works on tensors only.
+A phrase needed several times has as many bits, filled one after the other. A phrase that is both required and forbidden
+is forbidden as soon as its bits are set: it stands there as often as it is required, and no more often. The tables are
+made on the host, by `tables`; the search then works on tensors only.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from torch import Tensor
 from termweave.storage import Array
 
 MOST_BITS = 62  # requirements of a sentence, repetitions counted
+ALWAYS = 1 << MOST_BITS  # a bit beside them, which counts as set from the start
 
 Phrase = tuple[int, ...]
 
@@ -45,7 +47,7 @@ class Demands(NamedTuple):
     """What the output of one sentence must and must not contain, as token ids."""
 
     required: tuple[Requirement, ...] = ()
-    forbidden: tuple[Phrase, ...] = ()
+    forbidden: tuple[Phrase, ...] = ()  # one that is required too: when that is fulfilled
     ordered: bool = False  # the requirements must be fulfilled in their order
     never: tuple[int, ...] = ()  # tokens that must not be used at all
 
@@ -78,7 +80,7 @@ class Automaton:
     open_end: Tensor  # (batch, nodes) the node's last token ends inside a word
     completes: Tensor  # (batch, nodes) bits of the requirements whose phrases end here
     lowest: Tensor  # (batch, nodes) the lowest bit of each of those requirements
-    forbidden: Tensor  # (batch, nodes) a forbidden phrase ends here
+    forbidden: Tensor  # (batch, nodes) bits that must be set to make forbidden what ends here; 0 where nothing is
     gains: Tensor  # (batch, nodes, phrases) tokens saved by going on with a phrase from here, in a new word
     inner_gains: Tensor  # the same inside the word, which undoes what the node completes
     phrase_bits: Tensor  # (batch, phrases) bits of the phrase's requirement
@@ -147,8 +149,13 @@ class Automaton:
         if not self.forbids:
             return following, fulfilled, torch.zeros_like(joined)
         # A forbidden phrase is complete when its word ends: with the next token, or at once if no word can go on.
-        ended = self.look_up(self.forbidden, following) & ~self.look_up(self.open_end, following)
-        return following, fulfilled, (self.look_up(self.forbidden, nodes) & ~joined) | ended
+        ended = self.barred(following, fulfilled) & ~self.look_up(self.open_end, following)
+        return following, fulfilled, (self.barred(nodes, bits) & ~joined) | ended
+
+    def barred(self, nodes: Tensor, bits: Tensor) -> Tensor:
+        """(batch, n): would something forbidden stand here, if the word ended?"""
+        needed = self.look_up(self.forbidden, nodes)
+        return (needed != 0) & (needed & ~(bits | ALWAYS) == 0)
 
     def close(self, values: Tensor, nodes: Tensor, bits: Tensor, end: int) -> None:
         """Make impossible, in scores (batch, n, vocabulary), what must not follow these states: in place."""
@@ -158,7 +165,7 @@ class Automaton:
             values.masked_fill_(self.never.unsqueeze(1), float("-inf"))
         if not self.forbids:
             return
-        stuck = self.look_up(self.forbidden, nodes)  # a word that is forbidden as it stands must go on
+        stuck = self.barred(nodes, bits)  # a word that is forbidden as it stands must go on
         values.masked_fill_(stuck.unsqueeze(2) & ~self.inner_start, float("-inf"))
         count, columns = nodes.shape[1], self.tokens.shape[1]
         tokens = self.tokens.clamp(min=0).unsqueeze(1).expand(-1, count, -1)
@@ -171,7 +178,7 @@ class Automaton:
     def may_end(self, nodes: Tensor, bits: Tensor) -> Tensor:
         """(batch, n): is everything fulfilled, and nothing forbidden, if the output ends here?"""
         fulfilled = self.closed(nodes, bits) == self.everything.unsqueeze(1)
-        return fulfilled & ~self.look_up(self.forbidden, nodes) if self.forbids else fulfilled
+        return fulfilled & ~self.barred(nodes, bits) if self.forbids else fulfilled
 
     def missing(self, nodes: Tensor, bits: Tensor) -> Tensor:
         """(batch, n): tokens that suffice to fulfil the rest, the phrase under way taken into account."""
@@ -183,7 +190,7 @@ class Automaton:
         if self.forbids:
             # At a forbidden phrase neither the output can end nor the word: one more token, unless it is that of a
             # required phrase which goes on in the word.
-            stuck, goes_on = self.look_up(self.forbidden, nodes), saved[:, nodes.shape[1] :] > 0
+            stuck, goes_on = self.barred(nodes, bits), saved[:, nodes.shape[1] :] > 0
             missing = missing + torch.cat([stuck, stuck & ~goes_on], dim=1).long()
         return torch.minimum(*missing.chunk(2, dim=1))
 

@@ -16,11 +16,12 @@ import triton.language as tl
 from torch import Tensor
 
 from termweave.accelerators import laid_out, row_width
-from termweave.decoding.automaton import Automaton
+from termweave.decoding.automaton import MOST_BITS, Automaton
 from termweave.decoding.selection_kernels import sortable
 
 LANES, MOST_LANES = 256, 1024  # candidates of a sentence: mostly, and at most
 FAR = tl.constexpr(2**24)  # more tokens than are ever missing
+ALWAYS = tl.constexpr(1 << MOST_BITS)  # `automaton.ALWAYS`
 LOWEST, LOWEST_KEY = tl.constexpr(-(2**30)), tl.constexpr(-(2**63))
 SIZES = ("width", "end", "count", "listed", "beam", "columns", "node_count", "phrases", "bit_count")
 
@@ -46,6 +47,13 @@ def _closed(node, bits, ordered, completes, lowest):
 
 
 @triton.jit
+def _barred(node, bits, forbidden):
+    """`Automaton.barred`."""
+    needed = tl.load(forbidden + node)
+    return (needed != 0) & ((needed & ~(bits | ALWAYS)) == 0)
+
+
+@triton.jit
 def _missing(node, bits, closed, ordered, forbidden, gains, inner_gains, phrase_bits, bit_length, phrases, bit_count):
     """`Automaton.missing`; closed: the bits if the word ended here."""
     new_word, same_word = tl.zeros_like(bits), tl.zeros_like(bits)
@@ -59,7 +67,7 @@ def _missing(node, bits, closed, ordered, forbidden, gains, inner_gains, phrase_
         own, at = tl.load(phrase_bits + phrase), node * phrases + phrase
         new_saved = tl.maximum(new_saved, tl.where((new_open & own) != 0, tl.load(gains + at), 0))
         same_saved = tl.maximum(same_saved, tl.where((same_open & own) != 0, tl.load(inner_gains + at), 0))
-    stuck = tl.load(forbidden + node).to(tl.int64)
+    stuck = _barred(node, bits, forbidden).to(tl.int64)
     same_stuck = tl.where(same_saved > 0, 0, stuck)
     return tl.minimum(new_word - new_saved + stuck, same_word - same_saved + same_stuck)
 
@@ -146,8 +154,8 @@ def _choose(
     move = tl.where(is_column & (column < columns), column, other)
     after_node = tl.load(next_node + (table + node) * (columns + 2) + move)
     word_ends = tl.load(open_end + table + after_node) == 0
-    banned = (tl.load(forbidden + table + after_node) != 0) & word_ends
-    banned = banned | ((tl.load(forbidden + table + node) != 0) & ~joined)
+    banned = _barred(after_node, after_bits, forbidden + table) & word_ends
+    banned = banned | (_barred(node, bit, forbidden + table) & ~joined)
     after_closed = _closed(after_node, after_bits, ordered, completes + table, lowest + table)
     before = _missing(
         node, bit, closed, ordered, forbidden + table, gains + table * phrases, inner_gains + table * phrases,
@@ -192,7 +200,7 @@ def _close(
     bit = tl.load(bits + row * beam + lane, mask=here, other=0)
     ordered = tl.load(all_ordered + row).to(tl.int64)
     closed = _closed(node, bit, ordered, completes + row * node_count, lowest + row * node_count)
-    stuck = tl.load(forbidden + row * node_count + node) != 0
+    stuck = _barred(node, bit, forbidden + row * node_count)
     may_end = (closed == tl.load(everything + row)) & ~stuck
     place = values + (row * beam + lane) * width + end
     score = tl.load(place, mask=here, other=float("-inf"))

@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from termweave.accelerators import laid_out
-from termweave.decoding.automaton import Automaton
+from termweave.decoding.automaton import ALWAYS, Automaton
 from termweave.decoding.candidates import Candidates
 from termweave.storage import Array
 
@@ -193,7 +193,9 @@ def _follow(
         missing = 0
         if token == end:  # it leads nowhere; that it comes only when nothing is missing has been seen to already
             pass
-        elif (forbidden[following] and not open_end[following]) or (forbidden[node] and not joined):
+        elif (not open_end[following] and _barred(forbidden[following], fulfilled)) or (
+            not joined and _barred(forbidden[node], bits[parent])
+        ):
             missing = FAR
         else:
             if known[0, following] != fulfilled:
@@ -208,7 +210,7 @@ def _follow(
                     fulfilled,
                     closed,
                     is_ordered,
-                    forbidden[following],
+                    _barred(forbidden[following], fulfilled),
                 )
             missing = known[1, following]
         keys[2, index], keys[3, index], keys[4, index] = following, fulfilled, -missing
@@ -228,7 +230,13 @@ def _closed(completes: int, lowest: int, bits: int, is_ordered: bool) -> int:
 def _missing_of(own: Tables, node: int, bits: int, is_ordered: bool) -> int:
     closed = _closed(own.completes[node], own.lowest[node], bits, is_ordered)
     tables = own.bit_length, own.phrase_bits, own.gains, own.inner_gains
-    return _missing(*tables, node, bits, closed, is_ordered, own.forbidden[node])
+    return _missing(*tables, node, bits, closed, is_ordered, _barred(own.forbidden[node], bits))
+
+
+@numba.njit(nogil=True, cache=True)
+def _barred(needed: int, bits: int) -> bool:
+    """`Automaton.barred`, given what the node needs for that."""
+    return bool(needed != 0 and needed & ~(bits | ALWAYS) == 0)
 
 
 @numba.njit(nogil=True, cache=True)
@@ -243,7 +251,7 @@ def _missing(
     is_ordered: bool,
     stuck: bool,
 ) -> int:
-    """`Automaton.missing`; stuck: the node is forbidden."""
+    """`Automaton.missing`; stuck: the node is barred."""
     missing = _tokens_of(bit_length, closed)
     missing_inside = missing if closed == bits else _tokens_of(bit_length, bits)
     wanted, wanted_inside = (closed + 1, bits + 1) if is_ordered else (~closed, ~bits)

@@ -45,7 +45,9 @@ class Request:
 
 
 def wishes_of(constraints: Sequence[Constraint], plan: TermPlan, forbidden: Sequence[str], ordered: bool) -> Wishes:
-    return Wishes((*constraints, *plan.required), (*forbidden, *plan.forbidden), ordered)
+    allowed = plan.allowed(constraints)
+    counted = None if allowed is None else tuple(allowed.elements())
+    return Wishes((*constraints, *plan.required), (*forbidden, *plan.forbidden), ordered, counted=counted)
 
 
 def batches(requests: list[Request], batch_tokens: int, steps: Steps) -> Iterator[list[Request]]:

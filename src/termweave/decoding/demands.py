@@ -18,7 +18,7 @@ import numpy as np
 
 from termweave.constraints.constraint import Constraint
 from termweave.constraints.occurrences import comparable, comparable_spans, count_occurrences
-from termweave.decoding.automaton import Demands, Phrase, Requirement, WordJoins
+from termweave.decoding.automaton import MOST_BITS, Demands, Phrase, Requirement, WordJoins
 from termweave.errors import ConstraintError
 from termweave.text.vocabulary import Vocabulary
 from termweave.text.words import Span, normalise
@@ -39,9 +39,11 @@ class Wishes:
     forbidden: tuple[str, ...] = ()
     ordered: bool = False
     never: tuple[int, ...] = ()  # tokens that spelled something forbidden, in an unusual way, in earlier attempts
+    counted: tuple[str, ...] | None = None  # placeholders and the like it may hold, each so often; None: as it likes
+    surplus: tuple[str, ...] = ()  # those that earlier attempts held too often: as often as required, and no more
 
     def __bool__(self) -> bool:
-        return bool(self.required or self.forbidden)
+        return bool(self.required or self.forbidden or self.surplus or self.never)
 
 
 @functools.lru_cache(maxsize=8)
@@ -57,10 +59,43 @@ def word_joins(subwords: Vocabulary, strict: bool = False) -> WordJoins:
 def make_demands(wishes: Wishes, subwords: Vocabulary, strict: bool = False) -> Demands:
     """The same in tokens. A phrase may be spelled with or without a space before it."""
     wanted = [_targets(constraint) for constraint in wishes.required]
-    counted = [(targets, 1) for targets in wanted] if wishes.ordered else list(_counted(wanted).items())
-    required = tuple(Requirement(_all_spellings(targets, subwords, strict), times) for targets, times in counted)
+    required = _requirements(wanted, wishes.ordered, subwords, strict)
+    if not wishes.ordered and sum(item.occurrences for item in required) > MOST_BITS:
+        required = _requirements(_narrowed(wanted), wishes.ordered, subwords, strict)
     forbidden = [spelling for text in wishes.forbidden for spelling in subwords.target.spellings(normalise(text))]
+    if wishes.surplus:
+        within = _parts({phrase for item in required for phrase in item.alternatives})
+        spellings = [spelling for text in wishes.surplus for spelling in subwords.target.spellings(text)]
+        forbidden += [spelling for spelling in spellings if spelling not in within]
     return Demands(required, tuple(dict.fromkeys(forbidden)), wishes.ordered, wishes.never)
+
+
+def _requirements(
+    wanted: Sequence[tuple[str, ...]], ordered: bool, subwords: Vocabulary, strict: bool
+) -> tuple[Requirement, ...]:
+    counted = [(targets, 1) for targets in wanted] if ordered else list(_counted(wanted).items())
+    return tuple(Requirement(_all_spellings(targets, subwords, strict), times) for targets, times in counted)
+
+
+def _narrowed(wanted: Sequence[tuple[str, ...]]) -> list[tuple[str, ...]]:
+    """Where there is not room for all: what accepts more than another does accepts the same, and is counted with it.
+
+    The first term of a sentence may have a capital, and the same term further on may not: each would be counted by
+    itself and both together.
+    """
+    fewest = sorted(set(wanted), key=lambda targets: (len(targets), targets))
+    return [next(other for other in fewest if set(other) <= set(targets)) for targets in wanted]
+
+
+def _parts(phrases: set[Phrase]) -> set[Phrase]:
+    """What phrases consist of, themselves excepted: "%1" is a part of "%1$s", and must be allowed where that is."""
+    runs = (
+        phrase[start:end]
+        for phrase in phrases
+        for start in range(len(phrase))
+        for end in range(start + 1, len(phrase) + 1)
+    )
+    return set(runs) - phrases
 
 
 def _counted(wanted: Sequence[tuple[str, ...]]) -> dict[tuple[str, ...], int]:
@@ -144,7 +179,7 @@ def permitted(wishes: Wishes, language: str, where: str) -> Wishes:
     for text, phrase in forbidden.items():
         if not phrase:
             raise ConstraintError(f"{where}: a forbidden phrase needs a visible character, got {text!r}")
-    required = []
+    required = []  # of a phrase that is forbidden in several forms, the first is the one that was written
     for constraint in wishes.required:
         hindrances = [
             next(
@@ -154,8 +189,10 @@ def permitted(wishes: Wishes, language: str, where: str) -> Wishes:
         ]
         kept = [target for target, text in zip(constraint.targets, hindrances, strict=True) if not text]
         if not kept:
+            written = next(text for text in forbidden if text.casefold() == hindrances[0].casefold())
+            case = "" if written == hindrances[0] else " in any letter case"
             raise ConstraintError(
-                f"{where}: {hindrances[0]!r} is forbidden, but {constraint.target!r} is required and contains it; "
+                f"{where}: {written!r} is forbidden{case}, but {constraint.target!r} is required and contains it; "
                 "drop one of the two"
             )
         required.append(Constraint(constraint.source, kept[0], tuple(kept[1:])))
@@ -296,15 +333,19 @@ def _shared_out(wanted: Sequence[tuple[str, ...]], places: Sequence[Sequence[Pla
 
 def spelled_otherwise(tokens: Sequence[int], wishes: Wishes, language: str, subwords: Vocabulary) -> tuple[int, ...]:
     """Tokens by which an output spells something forbidden, one for each phrase: without them it cannot any more."""
-    required = make_demands(wishes, subwords).required
-    needed = {token for item in required for phrase in item.alternatives for token in phrase}
-    found = []
+    needed, found = needed_tokens(wishes, subwords), []
     for text in wishes.forbidden:
         phrase = comparable(text, language)
         if count_occurrences(comparable(subwords.decode(tokens), language), phrase):
             run = _shortest_run(tokens, phrase, language, subwords)
             found += [token for token in reversed(run) if token not in needed][:1]
     return tuple(found)
+
+
+def needed_tokens(wishes: Wishes, subwords: Vocabulary) -> set[int]:
+    """All that required phrases are spelled with."""
+    required = make_demands(wishes, subwords).required
+    return {token for item in required for phrase in item.alternatives for token in phrase}
 
 
 def _shortest_run(tokens: Sequence[int], phrase: Sequence[str], language: str, subwords: Vocabulary) -> Sequence[int]:

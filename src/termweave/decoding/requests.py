@@ -14,11 +14,12 @@ from termweave.constraints.evaluation_sets import read_constraint_set
 from termweave.constraints.glossary import Glossary, GlossaryEntry
 from termweave.constraints.glossary_files import read_glossary
 from termweave.data.readers import read_lines
-from termweave.decoding.terminology import Receipt, Terminology
+from termweave.decoding.terminology import MOST_GUARANTEED, Receipt, Terminology
 from termweave.decoding.translator import Translation, Translator
 from termweave.errors import ConfigError, DataError
 from termweave.text.words import Span, normalise
 
+CHARACTERS_OF_A_WORD = 8  # and its space: more than words mostly have
 MOST_CHARACTERS = 900  # of a sentence: one subword each at the worst, which is what a model takes
 
 
@@ -80,17 +81,32 @@ def chosen_direction(direction: str | None, translator: Translator) -> str:
 
 
 def shortened(sentence: str, terms: Terminology | None = None) -> list[str]:
-    """A sentence that is too long for the model, in pieces of whole words; no cut goes through a term."""
+    """A sentence that is too long for the model, or has too many terms to guarantee them all, in pieces of whole words;
+    no cut goes through a term."""
     if len(sentence) <= MOST_CHARACTERS:
-        return [sentence]
+        return _with_fewer_terms(sentence, terms)
     text = " ".join(sentence.split())
     places = sorted(terms.places(text)) if terms is not None else []
-    pieces, start = [], 0
+    pieces: list[str] = []
+    start = 0
     while len(text) - start > MOST_CHARACTERS:
         end = _last_cut(text, start, places)
-        pieces.append(text[start:end].strip())
+        pieces += _with_fewer_terms(text[start:end].strip(), terms)
         start = end
-    return [*pieces, text[start:].strip()]
+    return [*pieces, *_with_fewer_terms(text[start:].strip(), terms)]
+
+
+def _with_fewer_terms(text: str, terms: Terminology | None) -> list[str]:
+    """Cut in the middle, as often as it takes. So many terms need many words; most sentences are not looked at."""
+    is_short = text.count(" ") < MOST_GUARANTEED and len(text) < MOST_GUARANTEED * CHARACTERS_OF_A_WORD
+    if terms is None or is_short or len(terms.plan(text).required) <= MOST_GUARANTEED:
+        return [text]
+    inside = {position for first, last in terms.places(text) for position in range(first + 1, last)}
+    cuts = [place for place, character in enumerate(text) if character == " " and place not in inside]
+    middle = min(cuts, key=lambda place: abs(place - len(text) // 2), default=0)
+    if not (left := text[:middle].strip()) or not (right := text[middle:].strip()):
+        return [text]
+    return [*_with_fewer_terms(left, terms), *_with_fewer_terms(right, terms)]
 
 
 def _last_cut(text: str, start: int, places: Sequence[Span]) -> int:

@@ -1,13 +1,13 @@
 """Outputs that say the same over and over: "i.e. i.e. i.e. i.e. …".
 
 A plain search mostly ends before a model gets there. An output that must first meet something cannot end, and where the
-model would not say what it must, it may find repeating itself the likeliest thing to do meanwhile. Such an output is
-searched for again with the repetition forbidden, a few times; it is taken all the same if nothing better comes of that.
+model would not say what it must, it may find repeating itself the likeliest thing to do meanwhile. `flaws` sees to it
+that such an output is searched for again with the repetition forbidden.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 from termweave.decoding.batching import Request
@@ -17,7 +17,6 @@ from termweave.text.words import normalise
 
 REPEATS = 4  # in a row; people do say things three times
 LONGEST = 8  # tokens of what is repeated
-MOST_SEARCHES = 3  # of a sentence, for this
 
 Unit = tuple[int, ...]  # what is repeated, begun anywhere in it
 
@@ -52,12 +51,6 @@ def stutter(request: Request, hypothesis: Hypothesis, subwords: Vocabulary) -> s
     return found
 
 
-def best_first(request: Request, hypotheses: Iterable[Hypothesis], subwords: Vocabulary) -> list[Hypothesis]:
-    """Different outputs, those that stutter behind the others."""
-    different = {hypothesis.tokens: hypothesis for hypothesis in hypotheses}.values()
-    return sorted(different, key=lambda own: (bool(stutter(request, own, subwords)), -own.score))
-
-
 def without_stutter(request: Request, hypotheses: Iterable[Hypothesis], subwords: Vocabulary) -> Request:
     """The request with forbidden, twice in a row, what outputs repeat; the same request if that is nothing new."""
     units = sorted({unit for own in hypotheses for unit in stutter(request, own, subwords)})
@@ -67,28 +60,6 @@ def without_stutter(request: Request, hypotheses: Iterable[Hypothesis], subwords
     new = [text for text in twice if text and not any(f" {text} " in target for target in targets)]
     forbidden = tuple(dict.fromkeys((*request.wishes.forbidden, *new)))
     return replace(request, wishes=replace(request.wishes, forbidden=forbidden))
-
-
-def calmed(
-    batch: list[Request],
-    search: Callable[[list[Request]], list[list[Hypothesis]]],
-    kept_of: Callable[[Request, list[Hypothesis]], list[Hypothesis]],  # those that keep to the wishes
-    subwords: Vocabulary,
-) -> Iterator[tuple[Request, list[Hypothesis]]]:
-    """Each request with what was found for it, after as many searches as it takes."""
-    for _ in range(MOST_SEARCHES):
-        again = []
-        for request in batch:
-            calmer = without_stutter(request, request.found[:1], subwords)
-            if calmer.wishes == request.wishes:
-                yield request, [*request.found]
-            else:
-                again.append(calmer)
-        batch = []
-        for request, hypotheses in zip(again, search(again) if again else (), strict=True):
-            kept = [*request.found, *kept_of(request, hypotheses)]
-            batch.append(replace(request, found=tuple(best_first(request, kept, subwords))))
-    yield from ((request, [*request.found]) for request in batch)
 
 
 def _turned(unit: Unit) -> list[Unit]:

@@ -17,7 +17,7 @@ from torch import Tensor
 
 from termweave.accelerators import CPU, Piece, sent
 from termweave.data.batches import round_up
-from termweave.decoding.automaton import MOST_BITS, Automaton, Demands, WordJoins
+from termweave.decoding.automaton import ALWAYS, MOST_BITS, Automaton, Demands, WordJoins
 from termweave.errors import ConstraintError
 from termweave.storage import Array
 
@@ -139,7 +139,7 @@ def _shapes(
         "open_end": (torch.bool, (rows, nodes)),
         "completes": (torch.long, (rows, nodes)),
         "lowest": (torch.long, (rows, nodes)),
-        "forbidden": (torch.bool, (rows, nodes)),
+        "forbidden": (torch.long, (rows, nodes)),
         "gains": (torch.long, (rows, nodes, phrases)),
         "inner_gains": (torch.long, (rows, nodes, phrases)),
         "phrase_bits": (torch.long, (rows, phrases)),
@@ -347,7 +347,7 @@ def _build(
         lowest[end] |= 1 << low
     for phrase in range(span[2], span[3]):
         end, count = _insert(columns, ends[phrase], ends[phrase + 1], -1, trie, count)
-        forbidden[end] = True
+        forbidden[end] = completes[end] or ALWAYS
     node_open[1] = True
     for node in range(2, count):
         node_open[node] = joins[0][own_column[node]]
@@ -356,7 +356,8 @@ def _build(
         if node >= 2:
             completes[node] |= completes[fall_back[node]]
             lowest[node] |= lowest[fall_back[node]]
-            forbidden[node] |= forbidden[fall_back[node]]
+            if not forbidden[node] or forbidden[fall_back[node]] == ALWAYS:
+                forbidden[node] = forbidden[fall_back[node]]
         for phrase in range(first, last):
             start, number = ends[phrase], phrase - first
             spare = classes[phrase, 2] - (ends[phrase + 1] - start)

@@ -4,7 +4,7 @@
 |----------|-------------------|--------------------------|--------------------------------------------------|
 | `must`   | yes               | yes, or the call fails   | `met`, `met by alternative`                      |
 | `prefer` | yes               | no                       | `met`, `met by alternative`, `missed`, `conflict` |
-| `keep`   | yes               | yes, or the call fails   | `kept`                                           |
+| `keep`   | yes               | yes, or the call fails   | `kept`; `missed` if a placeholder is there too often |
 | `forbid` | no                | its absence              | `met`: it does not occur                         |
 
 With `search="beam"` nothing is guaranteed, and the receipts say what was missed.
@@ -13,6 +13,7 @@ With `search="beam"` nothing is guaranteed, and the receipts say what was missed
 from __future__ import annotations
 
 import functools
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal, get_args
@@ -21,7 +22,7 @@ from termweave.constraints.constraint import Constraint
 from termweave.constraints.glossary import Glossary, GlossaryEntry, language_pair, primary
 from termweave.constraints.matching import TermMatch, TermMatcher
 from termweave.constraints.occurrences import comparable, count_occurrences
-from termweave.constraints.protection import Kind
+from termweave.constraints.protection import Kind, counted
 from termweave.errors import ConfigError
 from termweave.text.words import Span, normalise
 
@@ -41,7 +42,7 @@ class Receipt:
     status: Status
     target_span: Span | None = None  # where it stands in the translation
     found: str | None = None  # what stands there
-    reason: str = ""  # of a conflict
+    reason: str = ""  # of a conflict, or why what is there does not count as kept
     probability: float | None = None  # the model's own, of what was found; None where it was not asked for
     entry: GlossaryEntry | None = None  # of the glossary
     told: str = ""  # to the model; not `target` where that is forbidden
@@ -59,7 +60,8 @@ class Receipt:
 
 def told(receipts: Sequence[Receipt]) -> list[Constraint]:
     """The terms as they were told to the model."""
-    wanted = (receipt for receipt in receipts if receipt.policy != "forbid" and receipt.status != "conflict")
+    in_source = (receipt for receipt in receipts if receipt.source_span[0] < receipt.source_span[1])
+    wanted = (receipt for receipt in in_source if receipt.policy != "forbid" and receipt.status != "conflict")
     return [Constraint(normalise(own.source), normalise(own.told or own.target)) for own in wanted]
 
 
@@ -129,6 +131,22 @@ class TermPlan:
 
     terms: tuple[PlannedTerm, ...] = ()
     forbidden: tuple[str, ...] = ()
+    is_protecting: bool = False  # are placeholders and the like kept as they are?
+
+    def allowed(self, given: Sequence[Constraint]) -> Counter[str] | None:
+        """How many placeholders and the like an output may hold: those of the source, and what terms bring along.
+
+        None: as many as it likes. given: constraints beside those of the plan.
+        """
+        if not self.is_protecting:
+            return None
+        number: Counter[str] = Counter()
+        for constraint in (*given, *self.told):
+            most: Counter[str] = Counter()  # of alternatives, those with the most
+            for target in constraint.targets:
+                most |= counted(normalise(target))
+            number += most
+        return number
 
     @functools.cached_property
     def _told(self) -> list[int]:
@@ -144,13 +162,33 @@ class TermPlan:
     def required(self) -> tuple[Constraint, ...]:
         return tuple(term.constraint for term in self.terms if term.is_required)
 
-    def receipts(self, text: str, spans: Sequence[Span | None], language: str) -> tuple[Receipt, ...]:
-        """spans: of the terms that are told, in their order, in the translation `text`."""
+    def receipts(
+        self, text: str, spans: Sequence[Span | None], language: str, given: Sequence[Constraint] = ()
+    ) -> tuple[Receipt, ...]:
+        """spans: of the terms that are told, in their order, in the translation `text`. given: see `allowed`."""
         places = dict(zip(self._told, spans, strict=True))
-        return tuple(
+        receipts = [
             term.receipt(text, places.get(index), term.is_forbidden and _is_present(term, text, language))
             for index, term in enumerate(self.terms)
-        )
+        ]
+        allowed = self.allowed(given)
+        if allowed is not None and (surplus := counted(text) - allowed):
+            receipts = _with_surplus(receipts, surplus, text)
+        return tuple(receipts)
+
+
+def _with_surplus(receipts: list[Receipt], surplus: Counter[str], text: str) -> list[Receipt]:
+    """What stands there too often is not kept; what is not in the source at all gets a receipt of its own."""
+    for own, number in surplus.items():
+        reason = f"{number} more in the translation than in the source"
+        ours = [index for index, receipt in enumerate(receipts) if receipt.found == own and receipt.policy == "keep"]
+        if ours:
+            receipts[ours[-1]] = replace(receipts[ours[-1]], status="missed", reason=reason)
+        else:
+            place = text.index(own)
+            span = (place, place + len(own))
+            receipts.append(Receipt(own, (0, 0), own, "keep", "missed", span, own, reason))
+    return receipts
 
 
 def _is_present(term: PlannedTerm, text: str, language: str) -> bool:
@@ -190,7 +228,7 @@ class Terminology:
                 forbidden |= dict.fromkeys(match.targets)
         phrases = {text: comparable(text, self.language) for text in forbidden}
         terms = tuple(self._planned(match, sentence, phrases) for match in matches)
-        return within_limits(TermPlan(terms, tuple(forbidden)))
+        return within_limits(TermPlan(terms, tuple(forbidden), self._matcher.protect))
 
     def places(self, text: str) -> list[Span]:
         """Where terms stand, and what else is kept: whoever cuts the text must not cut there."""

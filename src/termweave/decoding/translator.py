@@ -33,17 +33,18 @@ from termweave.decoding.demands import (
     spellable,
     spelled_otherwise,
 )
+from termweave.decoding.flaws import best_first, is_flawed, mended
 from termweave.decoding.forced import ScoredOutput, score_outputs
 from termweave.decoding.options import Search, require_lists, require_options, require_phrases
 from termweave.decoding.searcher import Outputs, Searcher
-from termweave.decoding.stutter import best_first, calmed, stutter
+from termweave.decoding.surplus import without_surplus
 from termweave.decoding.terminology import Receipt, Terminology, TermPlan
 from termweave.errors import ConfigError, ConstraintError, DataError
 from termweave.model.checkpoint import Checkpoint, is_packed, load_checkpoint, load_settings, ready_model
 from termweave.model.inspection import inspect
 from termweave.model.transformer import POSITIONS, PRECISIONS
 from termweave.progress import progress_bar
-from termweave.text.words import Span, normalise
+from termweave.text.words import BROKEN, Span, normalise
 
 REMEMBERED = 20_000  # constraints as ids
 ATTEMPTS = 20  # searches of a sentence whose text does not keep what was wished for
@@ -255,21 +256,13 @@ class Translator:
         wishes: Wishes,
         direction: str | None,
     ) -> Request:
-        where = f"sentence {index + 1}"
-        pairs = []
-        for constraint in (*constraints, *plan.told):
-            if not isinstance(constraint, Constraint):
-                raise ConstraintError(f"{where}: expected a Constraint, got {constraint!r}")
-            ids = self._ids_of(constraint)
-            if not all(ids):
-                raise ConstraintError(f"{where}: {constraint} has an empty side: nothing visible is left of it")
-            if max(map(len, ids)) > POSITIONS:
-                start = f"{constraint.source[:40]!r} → {constraint.target[:40]!r}"
-                raise ConstraintError(f"{where}: the constraint {start} … is over-long: at most {POSITIONS} subwords")
-            pairs.append(ids)
-        source = self.subwords.source.encode(self._replaced(normalise(sentence), (*constraints, *plan.told), direction))
+        where, wanted = f"sentence {index + 1}", (*constraints, *plan.told)
+        if (odd := next((own for own in wanted if not isinstance(own, Constraint)), None)) is not None:
+            raise ConstraintError(f"{where}: expected a Constraint, got {odd!r}")
+        source = self.subwords.source.encode(self._replaced(normalise(sentence), wanted, direction))
         if len(source) > POSITIONS - 2:
             raise DataError(f"{where} has {len(source)} subwords, the limit is {POSITIONS - 2}; split it first")
+        pairs = [self._pair(constraint, where) for constraint in wanted]
         if wishes:
             wishes = permitted(wishes, self._language(direction), where)
             require_possible(wishes, self._language(direction), POSITIONS - 2, self.subwords, where)
@@ -279,6 +272,16 @@ class Translator:
         told = pairs if self.takes_constraints and not self.model.config.replaces_source else []
         expansion = self.expansions.get(direction or self.directions[0], UNKNOWN_EXPANSION)
         return Request(index, source, told, tuple(constraints), wishes, plan, expansion=expansion)
+
+    def _pair(self, constraint: Constraint, where: str) -> tuple[list[int], list[int]]:
+        """Both sides of a constraint as the model is told them."""
+        ids = self._ids_of(constraint)
+        if not all(ids):
+            raise ConstraintError(f"{where}: {constraint} has an empty side: nothing visible is left of it")
+        if max(map(len, ids)) > POSITIONS:
+            start = f"{constraint.source[:40]!r} → {constraint.target[:40]!r}"
+            raise ConstraintError(f"{where}: the constraint {start} … is over-long: at most {POSITIONS} subwords")
+        return ids
 
     def _encoded(self, constraint: Constraint) -> tuple[list[int], list[int]]:
         """What the model is told of it, both sides as ids."""
@@ -302,8 +305,8 @@ class Translator:
         if needed > MOST_BITS:
             raise ConstraintError(
                 f"{where} has {len(wishes.required)} constraints; at most {MOST_BITS} can be guaranteed at once, and "
-                "fewer where the same phrase is wanted several times and overlaps with itself. Give fewer, or use "
-                "--search beam"
+                "fewer where a phrase that is wanted several times overlaps with itself, or where several share some "
+                "alternatives. Give fewer, or use --search beam"
             )
 
     def _language(self, direction: str | None) -> str:
@@ -333,10 +336,10 @@ class Translator:
                 spoken = () if asked.wishes or not hypotheses else hypotheses[0].tokens
                 told = replace(request, found=tuple(kept), spoken=spoken)
                 complete = kept and (asked.wishes or kept == hypotheses[:nbest])
-                if complete and not stutter(told, kept[0], self.subwords):
+                if complete and not is_flawed(told, kept[0], self.subwords):
                     yield request, kept
                 else:
-                    again.append(told)
+                    again.append(without_surplus(told, self.subwords))
         wider = replace(options, beam=2 * options.beam)
         further = list(batches(again, share // 2, self._searcher.steps(wider if again else options)))
         for found_there in by_crew(lambda own: [*self._solve(own, direction, wider, nbest)], further, crew):
@@ -354,9 +357,21 @@ class Translator:
 
     def _kept(self, request: Request, hypotheses: Sequence[Hypothesis], language: str, nbest: int) -> list[Hypothesis]:
         """The best of those whose text keeps to the wishes; no text is looked at that nobody asked for."""
-        wishes, decode = request.wishes, self.subwords.decode
-        kept = (own for own in hypotheses if not wishes or is_kept(decode(own.tokens), wishes, language))
+        wishes = request.wishes
+        kept = (own for own in hypotheses if not wishes or is_kept(self._text(request, own), wishes, language))
         return list(islice(kept, nbest))
+
+    def _text(self, request: Request, hypothesis: Hypothesis) -> str:
+        """What an output says. The mark of broken text is no part of that, unless it is asked for: models know it from
+        broken text that they were trained on."""
+        text = self.subwords.decode(hypothesis.tokens)
+        if BROKEN not in text:
+            return text
+        asked = [
+            self.subwords.decode(request.source),
+            *(text for own in request.wishes.required for text in own.targets),
+        ]
+        return text if any(BROKEN in own for own in asked) else " ".join(text.replace(BROKEN, "").split())
 
     def _solve(
         self, batch: list[Request], direction: str | None, options: SearchOptions, nbest: int
@@ -364,7 +379,8 @@ class Translator:
         """Search until every text keeps what was wished for: by the usual rule of words, then the strict one, then by
         that and with constraints side by side."""
         language, met = self._language(direction), []
-        kept_of = partial(self._kept, language=language, nbest=nbest)
+        # All of them, for the best may have a flaw that another one has not.
+        kept_of = partial(self._kept, language=language, nbest=options.beam)
         search = partial(self._search, self._lead(direction), options)
         for attempt in range(ATTEMPTS):
             again = []
@@ -376,7 +392,7 @@ class Translator:
                 else:
                     again.append(self._amended(request, hypotheses, language))
             if not again:
-                yield from calmed(met, search, kept_of, self.subwords)
+                yield from mended(met, search, kept_of, self.subwords)
                 return
             batch = again
         raise ConstraintError(
@@ -396,10 +412,7 @@ class Translator:
 
     def _translation(self, request: Request, found: list[Hypothesis], direction: str | None) -> Translation:
         language = self._language(direction)
-        each = [
-            self._located(self.subwords.decode(hypothesis.tokens), hypothesis, request, language)
-            for hypothesis in found
-        ]
+        each = [self._located(self._text(request, hypothesis), hypothesis, request, language) for hypothesis in found]
         return replace(each[0], others=tuple(each[1:]))
 
     @staticmethod
@@ -407,7 +420,7 @@ class Translator:
         wanted = (*request.given, *request.plan.told)
         spans = locate(text, wanted, language, len(request.wishes.required) if request.wishes.ordered else 0)
         given = len(request.given)
-        receipts = request.plan.receipts(text, spans[given:], language)
+        receipts = request.plan.receipts(text, spans[given:], language, request.given)
         return Translation(text, found.score, spans[:given], (), found.tokens, receipts)
 
     def _tag(self, direction: str | None) -> int | None:

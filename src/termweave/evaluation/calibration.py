@@ -141,14 +141,15 @@ def constrained_tokens(
     spans = [span for span in locate(subwords.decode(tokens), constraints, language) if span is not None]
     if not spans:
         return (False,) * len(tokens)
-    # While a character is spelled byte by byte, its beginning is shown as several unknown ones; so no token may reach
-    # beyond where a later one ends.
+    # A character that is spelled byte by byte is there with the last of them. A space before it may go meanwhile, so no
+    # token may reach beyond where a later one ends.
     reached = [len(subwords.decode(tokens[:count])) for count in range(1, len(tokens) + 1)]
     ends = np.minimum.accumulate(reached[::-1])[::-1].tolist()
     flags: list[bool] = []
-    for start, end in zip([0, *ends], ends, strict=False):
-        if start == end:  # a further byte of the character before
+    for start, end in reversed(list(zip([0, *ends], ends, strict=False))):
+        if start == end:  # a byte of the character that follows
             flags.append(bool(flags) and flags[-1])
         else:
             flags.append(any(max(start, first) < min(end, last) for first, last in spans))
+    flags.reverse()
     return tuple(flags)

@@ -7,6 +7,7 @@ was encoded, and the places of pieces in the text follow from their lengths alon
 from __future__ import annotations
 
 import functools
+import itertools
 import re
 from collections.abc import Iterable, Sequence
 from pathlib import Path
@@ -19,6 +20,7 @@ import sentencepiece
 from termweave.errors import CheckpointError, ConfigError, DataError
 from termweave.storage import atomic_path
 from termweave.text.vocabulary import SPACE_MARK, TextEncoder, Vocabulary, is_word_character
+from termweave.text.words import BROKEN
 
 PAD, UNK, BOS, EOS = 0, 1, 2, 3
 _QUIET = 2  # SentencePiece's log level: errors only
@@ -106,10 +108,26 @@ class Subwords(Vocabulary, TextEncoder):
         return ids
 
     def decode(self, ids: Iterable[int]) -> str:
-        """The text of `ids`; padding, tags, begin and end are skipped, broken byte sequences are U+FFFD."""
+        """The text of `ids`; padding, tags, begin and end are skipped, and so are bytes that are no whole character."""
         special = self._special
-        text: str = self._processor.decode([int(index) for index in ids if int(index) not in special])
+        spelled = [int(index) for index in ids if int(index) not in special]
+        text: str = self._processor.decode(spelled)
+        if BROKEN in text and (whole := self._whole(spelled)) != spelled:
+            text = " ".join(self._processor.decode(whole).split())  # what was between two spaces may be gone
         return text
+
+    def _whole(self, ids: Sequence[int]) -> list[int]:
+        """Without bytes that are no part of a character."""
+        whole: list[int] = []
+        for is_byte, run in itertools.groupby(ids, self._processor.is_byte):
+            if is_byte:
+                codes = bytes(int(self.piece(index)[3:5], 16) for index in run)  # <0x5B>
+                whole += [
+                    self._processor.piece_to_id(f"<0x{code:02X}>") for code in codes.decode(errors="ignore").encode()
+                ]
+            else:
+                whole += run
+        return whole
 
     def piece(self, index: int) -> str:
         piece: str = self._processor.id_to_piece(index)

@@ -22,6 +22,10 @@ from termweave.text.words import Span
 
 SPACE_MARK = "\u2581"
 _REMEMBERED = 20_000  # spellings of phrases
+# Marks that stand right before and behind a phrase, alone or as pairs.
+_MARKS = ("()", "[]", '""', "''", "„“", "‚‘", "“”", "‘’", "»«", "«»", "›‹", "‹›")
+_AROUND = [("", ""), *((before, "") for before in "/:=-.#"), *(("", behind) for behind in ".,:;!?/-")]
+_AROUND += [around for own in _MARKS for around in ((own[0], ""), ("", own[1]), (own[0], own[1]))]
 
 
 class TextEncoder(ABC):
@@ -82,7 +86,8 @@ class TextEncoder(ABC):
 
     @functools.cached_property
     def spellings(self) -> Callable[[str], tuple[tuple[int, ...], ...]]:
-        """The ids of a phrase behind a space, then right behind a bracket; none if the vocabulary cannot spell it.
+        """The ids of a phrase behind a space, then right behind a bracket, then together with the marks that share a
+        piece with its ends: "%s" in quotes may begin with the piece «"%». None if the vocabulary cannot spell it.
 
         The terms of a glossary come again and again, so they are remembered.
         """
@@ -91,8 +96,21 @@ class TextEncoder(ABC):
     def _spellings(self, text: str) -> tuple[tuple[int, ...], ...]:
         if self.closest(text) != text:
             return ()
-        attached = self.encode_attached(text)
-        return (tuple(self.encode(text)), tuple(attached)) if attached else (tuple(self.encode(text)),)
+        found = [self.encode(text), self.encode_attached(text) or ()]
+        # Letters share no piece with marks; for phrases that begin and end with one, there is nothing more to find.
+        ends = not text[:1].isalpha(), not text[-1:].isalpha()
+        around = {(before * ends[0], behind * ends[1]) for before, behind in _AROUND} if any(ends) else ()
+        found += [self._inside(text, *marks) for marks in sorted(around)]
+        return tuple(dict.fromkeys(tuple(ids) for ids in found if ids))
+
+    def _inside(self, text: str, before: str, behind: str) -> list[int]:
+        """The ids that a phrase is spelled with between two marks; none if the vocabulary cannot spell those."""
+        whole = f"{before}{text}{behind}"
+        if self.closest(whole) != whole:
+            return []
+        ids, first, last = self.encode(whole), len(before), len(before) + len(text)
+        places = zip(ids, self.spans(whole, ids), strict=True)
+        return [own for own, (start, end) in places if start < last and end > first]
 
     @functools.cached_property
     def _known_words(self) -> KnownWords:

@@ -18,6 +18,7 @@ _DROPPED = re.compile(
     "[\x00-\x08\x0e-\x1b\x7f-\x84\x86-\x9f\u00ad\u200b\u200e\u200f\u202a-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb"
     "\ud800-\udfff]"
 )
+BROKEN = "\ufffd"  # stands for bytes that are no character; it is also a character of its own
 _SPACE_MARK = "\u2581"  # SentencePiece writes a space so; in raw text it could not be told from one
 
 UNSPACED_LANGUAGES = frozenset({"zh", "ja"})  # written without spaces between words

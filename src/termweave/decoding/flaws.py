@@ -1,0 +1,50 @@
+"""Outputs that keep to all wishes and are not right all the same: they stutter, or hold a placeholder too often.
+
+Such an output is searched for again with that ruled out, a few times; it is taken all the same if nothing better comes
+of it, for constraints come first.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import replace
+
+from termweave.decoding.batching import Request
+from termweave.decoding.beam import Hypothesis
+from termweave.decoding.stutter import stutter, without_stutter
+from termweave.decoding.surplus import surplus_of, without_surplus
+from termweave.text.vocabulary import Vocabulary
+
+MOST_SEARCHES = 3  # of a sentence, for this
+
+
+def is_flawed(request: Request, hypothesis: Hypothesis, subwords: Vocabulary) -> bool:
+    return bool(stutter(request, hypothesis, subwords) or surplus_of(request, hypothesis, subwords))
+
+
+def best_first(request: Request, hypotheses: Iterable[Hypothesis], subwords: Vocabulary) -> list[Hypothesis]:
+    """Different outputs, those with flaws behind the others."""
+    different = {hypothesis.tokens: hypothesis for hypothesis in hypotheses}.values()
+    return sorted(different, key=lambda own: (is_flawed(request, own, subwords), -own.score))
+
+
+def mended(
+    batch: list[Request],
+    search: Callable[[list[Request]], list[list[Hypothesis]]],
+    kept_of: Callable[[Request, list[Hypothesis]], list[Hypothesis]],  # those that keep to the wishes
+    subwords: Vocabulary,
+) -> Iterator[tuple[Request, list[Hypothesis]]]:
+    """Each request with what was found for it, after as many searches as it takes."""
+    for _ in range(MOST_SEARCHES):
+        again = []
+        for request in batch:
+            stricter = without_surplus(without_stutter(request, request.found[:1], subwords), subwords)
+            if stricter.wishes == request.wishes:
+                yield request, [*request.found]
+            else:
+                again.append(stricter)
+        batch = []
+        for request, hypotheses in zip(again, search(again) if again else (), strict=True):
+            kept = [*request.found, *kept_of(request, hypotheses)]
+            batch.append(replace(request, found=tuple(best_first(request, kept, subwords))))
+    yield from ((request, [*request.found]) for request in batch)

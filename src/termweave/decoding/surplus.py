@@ -1,0 +1,62 @@
+"""Placeholders and tags that stand in an output more often than in its source.
+
+A required phrase stands there at least as often as it is required. For a word that is right; a program that finds a
+placeholder too many breaks. So these are counted, and an output with a surplus is searched for again with it ruled out.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import replace
+
+from termweave.constraints.protection import counted
+from termweave.decoding.batching import Request
+from termweave.decoding.beam import Hypothesis
+from termweave.decoding.demands import Wishes, needed_tokens
+from termweave.text.vocabulary import Vocabulary
+from termweave.text.words import normalise
+
+
+def surplus_of(request: Request, hypothesis: Hypothesis, subwords: Vocabulary) -> Counter[str]:
+    """What an output has too often, and how many of it; nothing where it is not asked for."""
+    if request.wishes.counted is None:
+        return Counter()
+    return counted(subwords.decode(hypothesis.tokens)) - Counter(request.wishes.counted)
+
+
+def without_surplus(request: Request, subwords: Vocabulary) -> Request:
+    """The request with forbidden, beyond what is required, what its outputs have too often, and all that could take the
+    place of that; the same request if its best output has nothing too often.
+
+    What was forbidden already, and is there again, was spelled in an unusual way: then a token of it is not used.
+    """
+    wishes = request.wishes
+    if not any(surplus_of(request, hypothesis, subwords) for hypothesis in request.found[:1]):
+        return request
+    new, never = [*wishes.surplus], [*wishes.never]
+    for hypothesis in request.found:
+        surplus = surplus_of(request, hypothesis, subwords)
+        new += [text for text in (*surplus, *(wishes.counted or ())) if _can_be_limited(text, wishes)]
+        for text in wishes.surplus:
+            never += _odd(text, hypothesis, wishes, subwords) if text in surplus else ()
+    wishes = replace(wishes, surplus=tuple(dict.fromkeys(new)), never=tuple(dict.fromkeys(never)))
+    return replace(request, wishes=wishes)
+
+
+def _can_be_limited(text: str, wishes: Wishes) -> bool:
+    """The search counts only what is required as it stands."""
+    targets = {normalise(target) for constraint in wishes.required for target in constraint.targets}
+    return text in targets or text not in (wishes.counted or ())
+
+
+def _odd(text: str, hypothesis: Hypothesis, wishes: Wishes, subwords: Vocabulary) -> list[int]:
+    """A token of each place where an output spells a text in another way than it is required."""
+    tokens, needed, decode = hypothesis.tokens, needed_tokens(wishes, subwords), subwords.decode
+    longest = max(map(len, subwords.target.spellings(text)), default=0) + 1
+    found = []
+    for end in range(1, len(tokens) + 1):
+        starts = range(end - 1, max(end - longest, 0) - 1, -1)
+        start = next((own for own in starts if text in decode(tokens[own:end])), None)
+        if start is not None and text not in decode(tokens[start : end - 1]):  # else it ended before
+            found += [token for token in tokens[start:end] if token not in needed][:1]
+    return found
