@@ -18,7 +18,7 @@ from termweave.decoding.terminology import TermPlan
 
 UNKNOWN_EXPANSION = 1.5  # subwords of an output for each of its source, at most, as far as nothing better is known
 LONG = 1.1  # times what a source expands to: from there on, an output gains nothing by being longer
-MOST_TIMES, MORE = 1.3, 8  # the same times, and so many tokens: as long as outputs get, besides what they must meet
+MOST_TIMES, MORE = 1.3, 8  # the same times, and so many tokens: as long as outputs get, but for what they must meet
 
 Item = TypeVar("Item")
 
@@ -100,5 +100,6 @@ def tightened(limits: Tensor, batch: Sequence[Request], needed: Tensor) -> Tenso
 
     At its limit, an output has met everything: with so many tokens left as are missing, they are all that may come.
     """
-    most = torch.tensor([int(request.expected * MOST_TIMES) for request in batch]) + MORE + needed
+    long = torch.tensor([int(request.expected * MOST_TIMES) for request in batch]) + needed // 3
+    most = torch.maximum(long, needed) + MORE
     return torch.where(needed > 0, torch.minimum(limits, most), limits)

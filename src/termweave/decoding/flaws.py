@@ -15,7 +15,7 @@ from termweave.decoding.stutter import stutter, without_stutter
 from termweave.decoding.surplus import surplus_of, without_surplus
 from termweave.text.vocabulary import Vocabulary
 
-MOST_SEARCHES = 3  # of a sentence, for this
+MOST_SEARCHES = 2  # of a sentence, for this, besides the first one
 
 
 def is_flawed(request: Request, hypothesis: Hypothesis, subwords: Vocabulary) -> bool:
@@ -28,6 +28,11 @@ def best_first(request: Request, hypotheses: Iterable[Hypothesis], subwords: Voc
     return sorted(different, key=lambda own: (is_flawed(request, own, subwords), -own.score))
 
 
+def stricter(request: Request, subwords: Vocabulary) -> Request:
+    """The request with the flaws of its best output ruled out; the same request if it has none that is new."""
+    return without_surplus(without_stutter(request, request.found[:1], subwords), subwords)
+
+
 def mended(
     batch: list[Request],
     search: Callable[[list[Request]], list[list[Hypothesis]]],
@@ -38,11 +43,11 @@ def mended(
     for _ in range(MOST_SEARCHES):
         again = []
         for request in batch:
-            stricter = without_surplus(without_stutter(request, request.found[:1], subwords), subwords)
-            if stricter.wishes == request.wishes:
+            better = stricter(request, subwords)
+            if better.wishes == request.wishes:
                 yield request, [*request.found]
             else:
-                again.append(stricter)
+                again.append(better)
         batch = []
         for request, hypotheses in zip(again, search(again) if again else (), strict=True):
             kept = [*request.found, *kept_of(request, hypotheses)]
