@@ -37,6 +37,7 @@ from termweave.decoding.flaws import best_first, is_flawed, mended, stricter
 from termweave.decoding.forced import ScoredOutput, score_outputs
 from termweave.decoding.options import Search, require_lists, require_options, require_phrases
 from termweave.decoding.searcher import Outputs, Searcher
+from termweave.decoding.surplus import without_surplus
 from termweave.decoding.terminology import Receipt, Terminology, TermPlan
 from termweave.errors import ConfigError, ConstraintError, DataError
 from termweave.model.checkpoint import Checkpoint, is_packed, load_checkpoint, load_settings, ready_model
@@ -320,7 +321,7 @@ class Translator:
         A model that knows its constraints mostly meets a few of them. The sentences where it does not are searched
         again together, with twice the beam, so that what the model would say by itself has its usual places beside the
         rest. Of many it misses some in most sentences, and a plain model meets any only where it must: those are made
-        to from the start. What has flaws is searched again too, with them ruled out.
+        to from the start. What has flaws only is searched again as it was, with them ruled out.
         """
         language = self._language(direction)
         crew, tokens = crew_size(self.model.embedding.device), sum(len(own.source) + 2 for own in requests)
@@ -328,21 +329,31 @@ class Translator:
         together = list(batches(requests, share, self._searcher.steps(options)))
         tried = [[replace(own, wishes=Wishes()) if self._has_few(own) else own for own in batch] for batch in together]
         each = self._searcher.search_each(tried, self._lead(direction), options)
-        again = []
+        missed, flawed = [], []
         for batch, asked_for, found in zip(together, tried, each, strict=True):
             for request, asked, hypotheses in zip(batch, asked_for, found, strict=True):
                 kept = self._kept(request, hypotheses, language, nbest)
                 spoken = () if asked.wishes or not hypotheses else hypotheses[0].tokens
                 told = replace(request, found=tuple(kept), spoken=spoken)
                 complete = kept and (asked.wishes or kept == hypotheses[:nbest])
-                if complete and not is_flawed(told, kept[0], self.subwords):
-                    yield request, kept
+                if not complete:
+                    missed.append(without_surplus(told, self.subwords))
+                elif is_flawed(told, kept[0], self.subwords):
+                    flawed.append(stricter(told, self.subwords))
                 else:
-                    again.append(stricter(told, self.subwords))
+                    yield request, kept
         wider = replace(options, beam=2 * options.beam)
-        further = list(batches(again, share // 2, self._searcher.steps(wider if again else options)))
-        solved = by_crew(lambda own: [*self._solve(own, direction, wider, nbest)], further, crew)
-        yield from chain.from_iterable(solved)
+        yield from self._solve_each(missed, direction, wider, nbest, share // 2)
+        yield from self._solve_each(flawed, direction, options, nbest, share)
+
+    def _solve_each(
+        self, requests: list[Request], direction: str | None, options: SearchOptions, nbest: int, batch_tokens: int
+    ) -> Iterator[tuple[Request, list[Hypothesis]]]:
+        if requests:  # steps of a kind that is not needed push out others
+            together = list(batches(requests, batch_tokens, self._searcher.steps(options)))
+            crew = crew_size(self.model.embedding.device)
+            solved = by_crew(lambda batch: [*self._solve(batch, direction, options, nbest)], together, crew)
+            yield from chain.from_iterable(solved)
 
     def _has_few(self, request: Request) -> bool:
         """Few for its length: those of a short sentence leave it little to say by itself."""
