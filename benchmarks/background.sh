@@ -20,7 +20,7 @@ far_enough() { # process, its log, step: wait until one trainer is there, so tha
 
 start() {
     mkdir -p "$PLACE"
-    rm -f "$PLACE"/{over,trained,progress.txt,seen.txt,told.txt} "$PLACE"/log.*.txt # of an earlier start
+    rm -f "$PLACE"/{over,trained,enough,progress.txt,seen.txt,told.txt} "$PLACE"/log.*.txt # of an earlier start
     for part in src benchmarks configs experiments pyproject.toml; do
         [ ! -e $part ] || cp -r $part "$PLACE/"
     done
@@ -43,7 +43,7 @@ watch() { # seconds
     tail -n +$(($(wc -l <seen.txt) + 1)) progress.txt
     cp progress.txt seen.txt
     tail -qn 1 log.*.txt 2>/dev/null | cut -c1-160
-    [ -z "${OUT:-}" ] || tar czf "$OUT/$NAME.tgz" progress.txt log.*.txt $(results) 2>/dev/null
+    [ -z "${OUT:-}" ] || tar cz progress.txt log.*.txt $(results) 2>/dev/null | split -b 15M -d - "$OUT/$NAME.tgz."
 }
 
 main() {

@@ -1,27 +1,30 @@
 #!/usr/bin/env bash
-# An experiment on one GPU, in two parts and as many sittings as it takes, in the background, so that each may be watched
-# in short visits:
+# A whole experiment on one GPU, in one sitting or several, in the background, so that each may be watched in short visits:
 #
-#     PART=base bash benchmarks/sitting.sh start   # works in a copy of the project, runs/sitting-run
+#     bash benchmarks/sitting.sh start             # works in a copy of the project, runs/sitting-run
 #     bash benchmarks/sitting.sh watch 500         # shows what is new, at most so many seconds, until it is over
+#     bash benchmarks/sitting.sh enough            # begins no further model; measures speed and ends
 #     OUT=folder bash benchmarks/sitting.sh bring stage1 1   # the model for the next sitting: its first four parts
 #
-# PART: base (all that begins with a stage 1 of six layers; first of all what docs/results/first-run.md reports) or large
-# (the baselines of eight layers). First comes the one that has the model `plain` of the experiment: all sets are made with
-# it. The next model is compiled while the one before is at its last third; translating goes on beside. When all is
-# translated, speed is measured, alone. With OUT=folder, `watch` leaves records, sets and translations there as an archive:
-# unpack it in the project, and take results/ with work/set.* along to the next sitting.
+# Models are trained one after the other, each compiled while the one before is at its end. Beside them another process
+# translates and scores with every model that is done. When all is scored, speed is measured, alone. With OUT=folder,
+# `watch` leaves records, sets and translations there, as an archive in parts: `cat sitting.tgz.* | tar xz` in the project.
 # What an earlier sitting has made is taken up: results/ as it is, models from the parts that `bring` left, in any number of
 # folders carry/work-*; compiled code from carry/compiled.tgz. Nothing is trained that no step still to do reads.
-# MODELS names those to train, if not all of a part. WORKERS: processes that prepare the text.
+#
+# EXPERIMENT: its file. MODELS: those to train, in this order; others are left. WORKERS: processes that prepare the text.
+# PREPARED=later: the text was prepared elsewhere; stage 2 waits until it has come, that is until the file `prepared` is there.
 # While the file `hold` exists in the copy, nothing is trained: measure other things alone, then delete it.
 set -u
 source "$(dirname "$0")/background.sh"
 EXPERIMENT=${EXPERIMENT:-experiments/de-en.toml}
 OPTIONS=${OPTIONS:-} # such as --smoke, for a rehearsal
 DEVICE=${DEVICE:-auto}
-PART=${PART:-base}
-NEXT_AT=${NEXT_AT:-2000} # step of a model at which the next one starts
+MODELS=${MODELS:-vanilla copy paper replace aligned paper-attention paper-output released paper-switched replace-switched copy-switched}
+NEXT_AT=${NEXT_AT:-600} # step of a model at which the next one starts
+PREPARED=${PREPARED:-here}
+PATIENCE=${PATIENCE:-4} # seconds between two looks at what is scored
+IDLE=${IDLE:-20}         # seconds after which nothing more is expected of it, when no model is trained any more
 
 value() { sed -n "s/^$1 = \"\(.*\)\"/\1/p" "$EXPERIMENT" | head -n 1; } # of a key at the top of the experiment
 FOLDER=results/$(value name)
@@ -31,28 +34,24 @@ look() { # what is to do, into steps.txt: a state and a name a line; records tha
     logged status $PYTHON -m termweave experiment status $EXPERIMENT $OPTIONS
     cp log.status.txt steps.txt
     # A step that is named is not done because its files are gone, only if a step reads them: so its record goes too.
-    awk '/^again/ && $NF ~ /^(encode$|prepare$|train\.)/ { print $NF }' steps.txt |
-        while read -r name; do rm -f "$FOLDER/records/$name.json"; done
+    awk '/^again/ && $NF ~ /^(encode$|prepare$|train\.)/ { print $NF }' steps.txt | while read -r name; do
+        [ "$name $PREPARED" = "prepare later" ] || rm -f "$FOLDER/records/$name.json"
+    done
 }
 
-step() { # name of the log, patterns of steps; those that the experiment does not have are left out
-    local name=$1 only=() known
-    shift
-    for pattern in "$@"; do
-        while read -r known; do
-            [[ $known != $pattern ]] || { only+=(--only "$pattern") && break; }
-        done < <(awk '{ print $NF }' steps.txt)
-    done
-    [ ${#only[@]} -gt 0 ] || return 0
-    logged "$name" $PYTHON -m termweave experiment run $EXPERIMENT $OPTIONS --device "$DEVICE" "${only[@]}"
-    tell "$name: $(grep -E '^[0-9]+/[0-9]+' "log.$name.txt" | tail -n 1 | cut -c1-120)"
+to_do() { grep -v '^done' steps.txt | grep -q " $1$"; } # step
+
+step() { # name of the log, further arguments
+    logged "$1" $PYTHON -m termweave experiment run $EXPERIMENT $OPTIONS --device "$DEVICE" "${@:2}"
+    tell "$1: $(grep -E '^[0-9]+/[0-9]+' "log.$1.txt" | tail -n 1 | cut -c1-120)"
 }
 
 train() { # models, each started when the one before it has come far enough
     local process processes=()
     for model in "$@"; do
-        grep -v '^done' steps.txt | grep -q " train\.$model$" || continue
-        step "train.$model" "train.$model" &
+        [ ! -e enough ] || break
+        to_do "train\.$model" || continue
+        step "train.$model" --only "train.$model" &
         process=$!
         processes+=($process)
         far_enough $process "log.train.$model.txt" "$NEXT_AT"
@@ -60,27 +59,49 @@ train() { # models, each started when the one before it has come far enough
     [ ${#processes[@]} -eq 0 ] || wait "${processes[@]}"
 }
 
-trained() { # model: wait for it, if it is still to come; fails if it never came
-    until [ -e "$FOLDER/records/train.$1.json" ] || [ -e trained ]; do sleep 1; done
-    [ -e "$FOLDER/records/train.$1.json" ]
+score() { # all that needs no more than the models that are done, as they come; until nothing else comes
+    local patterns=() pattern process
+    for pattern in 'score\.' 'calibrate\.' attention; do
+        ! to_do "$pattern.*" || patterns+=(--only "${pattern/\\./.*}")
+    done
+    [ ${#patterns[@]} -gt 0 ] || return 0
+    step score "${patterns[@]}" --leave 'train.*' &
+    process=$!
+    while kill -0 $process 2>/dev/null; do
+        sleep "$PATIENCE"
+        told
+        [ ! -e trained ] || ! waits_in_vain || kill_tree $process
+    done
+    told
 }
 
-score() { # model, patterns of steps
-    trained "$1" || return
-    step "score.$1" "${@:2}"
+waits_in_vain() { # for models that are not trained any more: it said so some time ago, and nothing since
+    tail -n 1 log.score.txt | grep -q waiting && [ $(($(date +%s) - $(stat -c %Y log.score.txt))) -ge "$IDLE" ]
+}
+
+kill_tree() { pkill -TERM -P "$1" && sleep 1; }
+
+told() { # scores that are new
     $PYTHON - "$FOLDER"/records/score.*.json >>progress.txt <<'END'
 import json, pathlib, sys
-told = pathlib.Path("told.txt")
-before = told.read_text().split() if told.exists() else []
+seen = pathlib.Path("told.txt")
+before = seen.read_text().split() if seen.exists() else []
 for path in sys.argv[1:]:
     if path not in before and pathlib.Path(path).exists():
         record = json.load(open(path))
         print(record["step"], "BLEU %(bleu).2f CSR %(csr_phrase_level).2f" % record["result"])
-told.write_text("\n".join(sys.argv[1:]))
+seen.write_text("\n".join(sys.argv[1:]))
 END
 }
 
-pack() { # model: itself in bfloat16 and its record, as an archive in parts
+bring() { # model, which time: itself in bfloat16 and its record, as an archive in parts; at most four of them each time
+    cd "$PLACE" || exit 1
+    [ -e "packed/$1.whole" ] || pack "$1"
+    [ -e "packed/$1.whole" ] || { echo "$1 could not be packed: see $PLACE/log.pack.$1.txt" && return 1; }
+    ls packed/"$1".part.* | tail -n +$((4 * $2 - 3)) | head -n 4 | while read -r part; do cp -v "$part" "$OUT/"; done
+}
+
+pack() {
     logged "pack.$1" $PYTHON - "$FOLDER" "$1" <<'END'
 import pathlib, shutil, sys, torch
 from termweave.model.checkpoint import load_settings, load_weights, save_checkpoint
@@ -96,68 +117,40 @@ END
     touch "packed/$1.whole"
 }
 
-bring() { # model, which time: at most four parts each time
-    cd "$PLACE" && [ -e "packed/$1.whole" ] || { echo "packed/$1: not there yet" && return 1; }
-    ls packed/"$1".part.* | tail -n +$((4 * $2 - 3)) | head -n 4 | while read -r part; do cp -v "$part" "$OUT/"; done
-}
-
 whole_run() {
-    local first=stage1
-    [ "$PART" != large ] || first=stage1-large
     tell start
     [ -z "${WORKERS:-}" ] || sed -i "s/^workers = .*/workers = $WORKERS/" configs/*.toml
-    # The text is prepared now, beside other work, not when the first model asks for it.
-    look
-    step encode encode
-    step prepare prepare &
-    while [ -e hold ]; do sleep 1; done
     # Said aloud if it fails: a model that was brought along would be trained again.
-    if ls carry/work-*/* >/dev/null 2>&1; then
-        logged restore bash -c 'set -o pipefail; cat carry/work-*/* | tar xi'
-        look
+    if ls carry/work-*/*.part.* >/dev/null 2>&1; then
+        logged restore bash -c 'set -o pipefail; cat carry/work-*/*.part.* | tar xi'
     fi
-    step "train.$first" "train.$first"
-    [ ! -d "$(echo "$FOLDER"/work/train.$first.*/stage1/final)" ] || pack $first &
+    look
+    # The text is prepared now, beside other work, not when the first model of stage 2 asks for it.
+    if [ "$PREPARED" = here ] && to_do prepare; then step prepare --only prepare & fi
+    while [ -e hold ]; do sleep 1; done
+    ! to_do 'train\.stage1' || step train.stage1 --only train.stage1
+    while [ "$PREPARED" = later ] && ! ls "$FOLDER"/work/encode.*/prepared >/dev/null 2>&1; do sleep 1; done
     wait
     look # another stage 1 makes other models
-    "$PART"
+    score &
+    train $MODELS
     touch trained
     wait
-    "speed_of_$PART"
+    ! to_do 'speed\..*' || speed
 }
 
-# [nah]*: constraints none, all and hard, but not code-switched ones
-base() {
-    (
-        trained "$(value plain)" && step sets 'set.*'
-        score vanilla-base 'score.vanilla-base.*'
-        score copy 'score.copy.*.[nah]*' 'score.copy+vdba.*.[nah]*' 'calibrate.copy*'
-        score paper 'score.paper.*.[nah]*' 'score.paper+vdba.*.[nah]*' 'calibrate.paper*' attention
-        score released 'score.released*'
-        score paper-attention 'score.attention-only*'
-        score paper-output 'score.output-only*'
-        score copy-switched 'score.copy*.switched'
-        score paper-switched 'score.paper*.switched'
-    ) &
-    train ${MODELS:-vanilla-base copy paper released paper-attention paper-output copy-switched paper-switched}
-}
-
-large() {
-    (
-        trained "$(value plain)" && step sets 'set.*'
-        score vanilla 'score.vanilla.*' 'score.vanilla+vdba.*' 'calibrate.vanilla*'
-        score aligned 'score.cdalign.*'
-        score replace 'score.replace.*.[nah]*'
-        score replace-switched 'score.replace.*.switched'
-    ) &
-    train ${MODELS:-vanilla aligned replace replace-switched}
-}
-
-# Only of models that are here: measuring must not begin with training.
-speed_of_base() { speed copy 'speed.copy*'; speed paper 'speed.paper*'; }
-speed_of_large() { speed vanilla 'speed.vanilla*'; speed aligned speed.cdalign; speed replace speed.replace; }
-speed() { # model, pattern
-    [ ! -d "$(echo "$FOLDER"/work/train.$1.*/*/final)" ] || step "speed.$1" "$2"
+speed() { # only of models that are here: measuring must not begin with training
+    local patterns=() model system
+    while read -r system model; do
+        [ ! -e "$FOLDER/records/train.$model.json" ] || patterns+=(--only "speed.$system")
+    done < <($PYTHON - "$FOLDER/experiment.json" <<'END'
+import json, sys
+for system in json.load(open(sys.argv[1]))["plan"]["systems"]:
+    if "speed" in system["tables"]:
+        print(system["name"], system["model"])
+END
+    )
+    [ ${#patterns[@]} -eq 0 ] || step speed "${patterns[@]}"
 }
 
 results() { # of all experiments: whoever watches need not know which one it is
@@ -167,5 +160,6 @@ results() { # of all experiments: whoever watches need not know which one it is
 
 case ${1:-} in
 bring) bring "$2" "$3" ;;
+enough) touch "$PLACE/enough" ;;
 *) main "$@" ;;
 esac

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from termweave.errors import ConfigError
 from termweave.experiments import runner
 from termweave.experiments.context import Context
 from termweave.experiments.graph import Graph, Result, Step
@@ -194,6 +195,31 @@ def test_visits_share_the_work(words: Words, monkeypatch: pytest.MonkeyPatch):
     next(visit)
     monkeypatch.setattr(runner.time, "sleep", lambda _: next(visit, None))  # nothing else is left to do
     assert run() == ("greedy", "set", "decode", "score")
+
+
+def test_what_is_left_to_others_is_waited_for(words: Words, monkeypatch: pytest.MonkeyPatch):
+    """`other` is nobody's work yet: this visit does what it can without it, and goes on as soon as it is done."""
+    run("other")
+    record = Path("results/words/records/other.json")
+    finished = record.read_text()
+    record.unlink()
+    slept = []
+
+    def sleep(_: float) -> None:
+        slept.append(1)
+        if len(slept) == 3:
+            record.write_text(finished)
+
+    monkeypatch.setattr(runner.time, "sleep", sleep)
+    progress = run_experiment(EXPERIMENT, leave=["oth*"], device="cpu")
+    assert (progress.finished, progress.left) == (("greedy", "set", "decode", "score"), ())
+    assert len(slept) == 3
+
+
+def test_a_pattern_without_a_step_is_an_error(words: Words):
+    for wrong in ({"only": ["tran.*"]}, {"leave": ["tran.*"]}):
+        with pytest.raises(ConfigError, match=r"tran\.\*: no such step"):
+            run_experiment(EXPERIMENT, device="cpu", **wrong)
 
 
 def test_a_visit_does_not_wait_beyond_its_time(words: Words, monkeypatch: pytest.MonkeyPatch):

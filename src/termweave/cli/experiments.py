@@ -34,6 +34,13 @@ def run(
             help="Only this step and what it needs, such as train.copy or 'score.*'; may be given several times.",
         ),
     ] = None,
+    leave: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="STEP",
+            help="Steps that other commands do at the same time, such as 'train.*'; what needs them waits.",
+        ),
+    ] = None,
     max_seconds: Annotated[
         float | None, typer.Option(help="Stop cleanly after so many seconds; the same command goes on.")
     ] = None,
@@ -48,13 +55,15 @@ def run(
 
     `termweave experiment run experiments/de-en.toml --only train.copy`
 
+    `termweave experiment run experiments/de-en.toml --only 'score.*' --leave 'train.*'`
+
     `termweave experiment run experiments/de-en.toml --smoke --device cpu`
     """
     from termweave.experiments.render import render
     from termweave.experiments.runner import run_experiment
 
     plan = _load(file, smoke)
-    progress = run_experiment(plan, only=only or (), max_seconds=max_seconds, device=device)
+    progress = run_experiment(plan, only=only or (), leave=leave or (), max_seconds=max_seconds, device=device)
     page = render(plan.root)
     if progress.left:
         typer.echo(f"stopped early, {len(progress.left)} steps left; the same command goes on with {progress.left[0]}")

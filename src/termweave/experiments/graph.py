@@ -75,7 +75,7 @@ class Graph:
             return list(self.steps)
         for pattern in patterns:
             if not fnmatch.filter(self.steps, pattern):
-                raise ConfigError(f"--only {pattern}: no such step; `termweave experiment status` lists them")
+                raise ConfigError(f"{pattern}: no such step; `termweave experiment status` lists them")
         return [name for name in self.steps if any(fnmatch.fnmatchcase(name, pattern) for pattern in patterns)]
 
     def due(self, wanted: Sequence[str], done: Callable[[str], bool], has_product: Callable[[str], bool]) -> list[Step]:

@@ -42,6 +42,7 @@ class _Visit:
     records: Records
     common: Result
     wanted: Sequence[str]
+    left: frozenset[str]  # steps that are left to other visits
     finished: list[str] = field(default_factory=list)
 
     def due(self) -> list[Step]:
@@ -78,24 +79,37 @@ class _Visit:
             remove(self.records.path(step.name))  # last: a visit that is killed here begins anew
 
     def attempt_any(self, due: Sequence[Step]) -> _Outcome:
-        """The first that no other visit is at work on."""
+        """The first that no other visit is at work on, or will be."""
         names = {step.name for step in due}
         for step in due:
-            if names.isdisjoint(step.needs) and (outcome := self.attempt(step)) is not _Outcome.BUSY:
+            if (
+                step.name not in self.left
+                and names.isdisjoint(step.needs)
+                and (outcome := self.attempt(step)) is not _Outcome.BUSY
+            ):
                 return outcome
         return _Outcome.BUSY
 
 
 def run_experiment(
-    experiment: Experiment, *, only: Sequence[str] = (), max_seconds: float | None = None, device: str = "auto"
+    experiment: Experiment,
+    *,
+    only: Sequence[str] = (),
+    leave: Sequence[str] = (),
+    max_seconds: float | None = None,
+    device: str = "auto",
 ) -> Progress:
-    """Do the steps that are wanted and not done, and those they need; stop cleanly when the time is over."""
+    """Do the steps that are wanted and not done, and those they need; stop cleanly when the time is over.
+
+    leave: patterns of steps that other visits do. What needs them waits until they have.
+    """
     deadline = None if max_seconds is None else time.monotonic() + max_seconds
     graph = make_graph(experiment)
     context = Context(experiment, graph, device, deadline)
     write_experiment(experiment, graph)
     common = provenance(experiment, choose_device(device))
-    visit = _Visit(context, Records(experiment.root, graph), common, graph.matching(only))
+    left = frozenset(graph.matching(leave)) if leave else frozenset()
+    visit = _Visit(context, Records(experiment.root, graph), common, graph.matching(only), left)
     waited = False
     # What is due is asked anew after every step: what is made again may be something else, and other visits work too.
     while (due := visit.due()) and not context.is_over:
@@ -104,7 +118,7 @@ def run_experiment(
             break
         if outcome is _Outcome.BUSY:
             if not waited:
-                console.print(f"{due[0].name}: waiting for another run that is at work on it", highlight=False)
+                console.print(f"{due[0].name}: waiting for another run to do it", highlight=False)
             time.sleep(PATIENCE)
         waited = outcome is _Outcome.BUSY
     return Progress(tuple(visit.finished), tuple(step.name for step in due))

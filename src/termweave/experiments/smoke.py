@@ -80,8 +80,10 @@ def _is_turned(experiment: Experiment) -> bool:
 
 
 def _small_model(model: ModelPlan, scale: Scale) -> ModelPlan:
-    # The scale comes last: a model's own number of layers or steps would make it slow.
-    return dataclasses.replace(model, settings=(*model.settings, *scale.settings()))
+    # The scale comes last: a model's own number of layers or steps would make it slow. One that grows still does.
+    deeper = [side for side in ("encoder", "decoder") if any(f"{side}_layers" in key for key in model.settings)]
+    grown = (f"model.{side}_layers=2" for side in deeper)
+    return dataclasses.replace(model, settings=(*model.settings, *scale.settings(), *grown))
 
 
 def _toy_test_set(test_set: TestSetPlan, corpus: ToyCorpus, scale: Scale) -> TestSetPlan:

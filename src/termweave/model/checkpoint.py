@@ -193,9 +193,13 @@ def require_same_vocabulary(folder: Path, tokenizer: Path) -> None:
 
 
 def require_same_model(folder: Path, settings: ModelConfig) -> None:
-    """Sizes show it if weights do not fit; the number of heads or the activation would be wrong in silence."""
+    """Sizes show it if weights do not fit; the number of heads or the activation would be wrong in silence.
+
+    A later stage may have more layers, see `growth`.
+    """
     found = load_settings(folder)[0]
-    own = ("dropout", "attention", "output", "variant", "alignment_layer")  # free to be others in a later stage
+    own = ["dropout", "attention", "output", "variant", "alignment_layer"]  # free to be others in a later stage
+    own += [name for name in ("encoder_layers", "decoder_layers") if getattr(settings, name) > getattr(found, name)]
     pairs = {name: value for name, value in to_tree(found).items() if name not in own}
     wrong = [f"{name} = {json.dumps(value)}" for name, value in pairs.items() if value != getattr(settings, name)]
     if wrong:

@@ -30,6 +30,7 @@ from termweave.model.checkpoint import (
     require_same_vocabulary,
     save_checkpoint,
 )
+from termweave.model.growth import deepened
 from termweave.model.transformer import Transformer
 from termweave.progress import console
 from termweave.training.alignment import AlignmentObjective
@@ -153,7 +154,7 @@ class _Run:
         if start is not None:
             require_same_vocabulary(start, self.tokenizer)
             require_same_model(start, settings)
-            put_weights(model, load_weights(start), start, new=True)
+            put_weights(model, deepened(load_weights(start), load_settings(start)[0], settings), start, new=True)
         torch.manual_seed(training.seed + 1000 + self.group.rank)  # dropout differs between processes
         validation = self.config.validation
         aligning = isinstance(stream, LinkedStream)  # translations do not change then, so there is nothing to validate
