@@ -93,6 +93,36 @@ def test_claims_that_do_not(change: dict[str, Any], claim: int):
     assert verdicts(**change) == expected
 
 
+def test_our_other_output_layers_are_judged_beside():
+    found = everything() | {
+        "score__copy+vdba__news__hard": scores(24, 100),
+        "score__copy__news__switched": scores(9, 89),
+    }
+    known = results(**found)
+    known.plan["systems"] += [{"name": name, "paper": "", "tables": ["main"]} for name in ("copy", "copy+vdba")]
+    lines = claims(known)[1].splitlines()
+    assert lines[0] == "| claim of the paper | here | our figures | `copy` instead |"
+    cells = [line.strip("| ").split(" | ") for line in lines[2:]]
+    assert [row[1] for row in cells] == [*["reproduced"] * 7, "met"]
+    beside = [line.split(" | ")[3].removesuffix(" |") for line in lines[2:]]
+    assert beside == [
+        "**not reproduced**: 24.0; best baseline: CDAlign 24.5",
+        "reproduced: 100.0 %",
+        "reproduced: 98.5 %",
+        "**not reproduced**: Replace 45.0 %, ours 89.0 %",
+        "",
+        tables.ABSENT,
+        tables.ABSENT,
+        "",
+    ]
+
+
+def test_an_experiment_without_the_papers_method_has_no_verdicts():
+    known = results(**everything())
+    known.plan["systems"] = [{"name": "mine", "paper": "", "tables": ["main"]}]
+    assert {line.split(" | ")[1] for line in claims(known)[1].splitlines()[2:]} == {"open", "met"}
+
+
 def test_claims_without_figures_stay_open():
     page = claims(results(**{"score__ours__news__hard": scores(25, 96)}))[1]
     rows = [line.split(" | ")[1] for line in page.splitlines()[2:]]
