@@ -32,23 +32,34 @@ ALPHA = "training.stage2.alpha=5"  # that of configs/de-en.toml
 ATTEMPTS = {
     "paper": (ALPHA,),
     "paper-long": (ALPHA, "training.stage2.steps=2400"),
+    "paper-slow": (ALPHA, "training.stage2.steps=2400", "training.stage2.learning_rate=1e-3"),
     "paper-updates": (ALPHA, "training.stage2.steps=2400", "training.batch_tokens=300"),
     "paper-even": ("training.stage2.alpha=1",),
     "paper-heavy": ("training.stage2.alpha=20",),
     "paper-normalised": (ALPHA,),
     "attention": (ALPHA, "model.output=false"),
     "attention-long": (ALPHA, "model.output=false", "training.stage2.steps=2400"),
+    "released": (ALPHA, "model.variant=released"),
+    "released-slow": (
+        ALPHA,
+        "model.variant=released",
+        "training.stage2.steps=2400",
+        "training.stage2.learning_rate=1e-3",
+    ),
     "copy": (ALPHA, "model.variant=copy"),
 }
 WHAT = {
     "paper": "as it is: 600 steps of stage 2, α = 5",
     "paper-long": "four times the steps",
+    "paper-slow": "four times the steps at a fifth of the rate",
     "paper-updates": "four times the steps, each with a quarter of the tokens",
     "paper-even": "α = 1",
     "paper-heavy": "α = 20",
     "paper-normalised": "P divided by its sum over the vocabulary, in training and search",
     "attention": "attention only",
     "attention-long": "attention only, four times the steps",
+    "released": "the authors' code",
+    "released-slow": "the authors' code, four times the steps at a fifth of the rate",
     "copy": "our own output layer",
 }
 
@@ -124,7 +135,7 @@ def main() -> None:
             run_experiment(small, only=["score.paper-normalised.*"], device="cpu")
     results = Results.open(small.root)
     found = {name: results.get(f"score.{name}.toy.hard") for name in options.only}
-    rows = {name: {"what": WHAT[name], **(found[name] or {})} for name in options.only}
+    rows = {name: {"what": WHAT[name], **result} for name, result in found.items() if result is not None}
     for name, row in rows.items():
         print(f"{name:<17} CSR {row['csr_phrase_level']:5.1f} %  BLEU {row['bleu']:5.1f}  {row['what']}")
     if options.output:

@@ -325,3 +325,10 @@ def test_the_keys_are_all_there():
     assert keys["model.variant"] == "copy"
     assert keys["data.folder"] is dataclasses.MISSING
     assert "corpora.tmx" in keys
+
+
+def test_the_attempts_told_are_those_that_were_made():
+    rows = json.loads((ROOT / "docs/results/attempts.json").read_text(encoding="utf-8"))
+    told = (ROOT / "docs/decisions.md").read_text(encoding="utf-8").split("| attempt | CSR % | BLEU |")[1]
+    found = re.findall(r"^\| .+ \| ([\d.]+) \| ([\d.]+) \|$", told.split("\n\n")[0], flags=re.MULTILINE)
+    assert found == [(f"{row['csr_phrase_level']:.1f}", f"{row['bleu']:.1f}") for row in rows.values()]
