@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import combinations, product
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -262,3 +264,36 @@ def test_no_two_constraints_get_the_same_words():
     assert locate("the old house by the river", twice, "en").count(None) == 1
     assert not is_kept("the old house by the river", Wishes(tuple(twice)), "en")
     assert locate("the old house, a house", twice, "en") == ((4, 13), (17, 22))
+
+
+SHORT = st.lists(st.sampled_from("abc"), min_size=1, max_size=2).map(" ".join)
+
+
+@given(
+    st.lists(st.sampled_from("abc"), max_size=7),
+    st.lists(st.lists(SHORT, min_size=1, max_size=3, unique=True), min_size=1, max_size=4),
+)
+def test_what_is_kept_has_a_place_for_each_constraint(words, wanted):
+    """By trying all: those that share targets have words of their own, and where none do, that is all it takes."""
+    wishes = Wishes(tuple(Constraint("x", targets[0], tuple(targets[1:])) for targets in wanted))
+    places = [
+        {
+            (start, start + len(own.split()))
+            for own in targets
+            for start in range(len(words))
+            if _stands(own, words, start)
+        }
+        for targets in wanted
+    ]
+    sharing = [(a, b) for a, b in combinations(range(len(wanted)), 2) if set(wanted[a]) & set(wanted[b])]
+    possible = any(
+        all(chosen[a][1] <= chosen[b][0] or chosen[b][1] <= chosen[a][0] for a, b in sharing)
+        for chosen in product(*places)
+    )
+    kept = is_kept(" ".join(words), wishes, "en")
+    assert kept == possible if not sharing else kept <= possible
+
+
+def _stands(phrase: str, words: list[str], start: int) -> bool:
+    own = phrase.split()
+    return words[start : start + len(own)] == own
