@@ -160,7 +160,7 @@ def _attend(
     by_mark: Array,
     bits: Array,
 ) -> None:
-    """How much attention each slot gets, beside the null slot; all slots of a mark, and whether a constraint is open."""
+    """How much attention each slot gets, beside the null slot; the slots of each mark; and whether one is open."""
     dimension, count = len(query), len(shares)
     scale = np.float32(1 / sqrt(dimension))
     null = dot(query, weights.null[1 if is_open else 0], dimension) * scale
