@@ -13,6 +13,7 @@ from termweave.constraints.occurrences import comparable, count_occurrences
 from termweave.decoding.automaton import MOST_BITS, Requirement
 from termweave.decoding.demands import (
     Wishes,
+    can_be_counted,
     is_kept,
     locate,
     make_demands,
@@ -297,3 +298,11 @@ def test_what_is_kept_has_a_place_for_each_constraint(words, wanted):
 def _stands(phrase: str, words: list[str], start: int) -> bool:
     own = phrase.split()
     return words[start : start + len(own)] == own
+
+
+@given(st.lists(st.lists(WITHIN_EACH_OTHER, min_size=1, max_size=2, unique=True), max_size=40), st.integers(0, 60))
+def test_what_can_be_counted_is_what_there_are_bits_for(subwords, wanted, more):
+    targets = [*wanted, *([f"w{number}"] for number in range(more))]
+    wishes = Wishes(tuple(Constraint("x", own[0], tuple(own[1:])) for own in targets))
+    needed = sum(item.occurrences for item in make_demands(wishes, subwords).required)
+    assert can_be_counted(wishes, subwords) == (needed <= MOST_BITS)

@@ -70,6 +70,13 @@ def make_demands(wishes: Wishes, subwords: Vocabulary, strict: bool = False) -> 
     return Demands(required, tuple(dict.fromkeys(forbidden)), wishes.ordered, wishes.never)
 
 
+def can_be_counted(wishes: Wishes, subwords: Vocabulary) -> bool:
+    """Are there bits enough for all that is required?"""
+    if len(wishes.required) <= MOST_BITS and _are_apart([_targets(constraint) for constraint in wishes.required]):
+        return True  # each is needed once, as mostly
+    return sum(item.occurrences for item in make_demands(wishes, subwords).required) <= MOST_BITS
+
+
 def _requirements(
     wanted: Sequence[tuple[str, ...]], ordered: bool, subwords: Vocabulary, strict: bool
 ) -> tuple[Requirement, ...]:

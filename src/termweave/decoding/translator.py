@@ -24,9 +24,9 @@ from termweave.decoding.cdalign import place_constraints
 from termweave.decoding.crew import by_crew, crew_size, share_of
 from termweave.decoding.demands import (
     Wishes,
+    can_be_counted,
     is_kept,
     locate,
-    make_demands,
     permitted,
     require_possible,
     side_by_side,
@@ -301,8 +301,7 @@ class Translator:
         return replace_sources(text, constraints, (direction or self.directions[0]).partition("-")[0])
 
     def _require_countable(self, wishes: Wishes, where: str) -> None:
-        needed = sum(item.occurrences for item in make_demands(wishes, self.subwords).required)
-        if needed > MOST_BITS:
+        if not can_be_counted(wishes, self.subwords):
             raise ConstraintError(
                 f"{where} has {len(wishes.required)} constraints; at most {MOST_BITS} can be guaranteed at once, and "
                 "fewer where a phrase that is wanted several times overlaps with itself, or where several share some "
