@@ -98,6 +98,9 @@ def test_there_is_a_bound_and_what_was_asked_for_last_stays(model, monkeypatch):
     assert computed == [FIRST, SECOND, ((20,), (21,))]
     of_each(terms, [SECOND])
     assert computed[3:] == [SECOND]
+    terms.forget()
+    of_each(terms, [SECOND])
+    assert computed[4:] == [SECOND]
     of_each(terms, [((20, 21, 22, 23, 24), (25,))])  # more than there is room for: used, not kept
     assert not terms._known and terms._tokens == 0
 

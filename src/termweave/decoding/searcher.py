@@ -48,7 +48,7 @@ class Searcher:
 
     def __init__(self, model: Transformer, subwords: Vocabulary) -> None:
         self.model, self.subwords = model, subwords
-        self._known_terms = KnownTerms(model) if KnownTerms.can_know(model) else None
+        self.known_terms = KnownTerms(model) if KnownTerms.can_know(model) else None
         self._recorded: dict[SearchOptions, RecordedSteps] = {}
 
     @cached_property
@@ -96,8 +96,8 @@ class Searcher:
         source = torch.from_numpy(pad_rows(np.concatenate(rows), lengths, width, subwords.pad))
         pairs = [request.constraints for request in batch]
         constraints = constraints_from_ids(pairs, subwords.pad, steps.multiple > 1, device)
-        if constraints is not None and self._known_terms is not None:
-            constraints = replace(constraints, known=self._known_terms.recall(pairs, constraints))
+        if constraints is not None and self.known_terms is not None:
+            constraints = replace(constraints, known=self.known_terms.recall(pairs, constraints))
         limits = torch.from_numpy(lengths * LENGTH_FACTOR + LENGTH_EXTRA)
         automaton: Automaton | None = None
         further: dict[str, Any] = {}

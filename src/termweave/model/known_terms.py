@@ -53,6 +53,11 @@ class KnownTerms:
         folded = memory is not None and isinstance(memory.adapters, FoldedAdapters)
         return folded and isinstance(model.output, CopyOutput) and isinstance(model.vocabulary_product, QuantisedLinear)
 
+    def forget(self) -> None:
+        with self._lock:
+            self._known.clear()
+            self._tokens = 0
+
     def recall(
         self, sentences: Sequence[Sequence[tuple[Phrase, Phrase]]], constraints: ConstraintTensors
     ) -> KnownConstraints:
