@@ -33,7 +33,7 @@ from termweave.decoding.demands import (
     spellable,
     spelled_otherwise,
 )
-from termweave.decoding.flaws import best_first, is_flawed, mended, stricter
+from termweave.decoding.flaws import best_first, is_flawed, mended, nearly_as_good, stricter
 from termweave.decoding.forced import ScoredOutput, score_outputs
 from termweave.decoding.options import Search, require_lists, require_options, require_phrases
 from termweave.decoding.searcher import Outputs, Searcher
@@ -334,11 +334,14 @@ class Translator:
                 kept = self._kept(request, hypotheses, language, nbest)
                 spoken = () if asked.wishes or not hypotheses else hypotheses[0].tokens
                 told = replace(request, found=tuple(kept), spoken=spoken)
-                complete = kept and (asked.wishes or kept == hypotheses[:nbest])
-                if not complete:
+                if not (kept and (asked.wishes or kept == hypotheses[:nbest])):
                     missed.append(without_surplus(told, self.subwords))
                 elif is_flawed(told, kept[0], self.subwords):
-                    flawed.append(stricter(told, self.subwords))
+                    told = replace(told, found=tuple(self._kept(request, hypotheses, language, options.beam)))
+                    if nbest == 1 and (other := nearly_as_good(told, self.subwords)):
+                        yield request, [other]
+                    else:
+                        flawed.append(stricter(told, self.subwords))
                 else:
                     yield request, kept
         wider = replace(options, beam=2 * options.beam)
