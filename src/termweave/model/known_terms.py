@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Sequence
+from itertools import groupby
 from threading import Lock
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -16,7 +17,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from termweave.data.batches import ConstraintTensors, KnownConstraints, constraints_from_ids
+from termweave.data.batches import WIDTH_MULTIPLE, ConstraintTensors, KnownConstraints, constraints_from_ids
 from termweave.model.output import CopyOutput
 from termweave.model.quantised import QuantisedLinear
 from termweave.model.vectors import FoldedAdapters
@@ -80,8 +81,10 @@ class KnownTerms:
             for pair in found:
                 self._known.move_to_end(pair)
         missing = [pair for pair in pairs if pair not in found]
-        if missing:  # Two threads may do the same at once: what comes of it is the same, too.
-            computed = dict(zip(missing, self._computed(missing), strict=True))
+        # By length, for there is room for the longest. Two threads may do the same at once, and the same comes of it.
+        for _, group in groupby(sorted(missing, key=_room), _room):
+            own = list(group)
+            computed = dict(zip(own, self._computed(own), strict=True))
             found |= computed
             with self._lock:
                 self._remember(computed)
@@ -104,6 +107,11 @@ class KnownTerms:
         sources = (part.clone() for part in torch.split(attention[: sum(of_source)].half(), of_source))
         targets = (part.clone() for part in torch.split(copied[: sum(of_target)].half(), of_target))
         return [KnownTerm(*both) for both in zip(sources, targets, strict=True)]
+
+
+def _room(pair: Pair) -> int:
+    """Slots for its longer side, which are made by the eight."""
+    return -(-max(map(len, pair)) // WIDTH_MULTIPLE)
 
 
 def _rows(lengths: list[int], which: np.ndarray[tuple[int], np.dtype[np.int64]]) -> Tensor:

@@ -94,11 +94,13 @@ class Vectorisation(nn.Module):
 
     def alone(self, source: Tensor, target: Tensor, constraints: ConstraintTensors) -> ConstraintVectors:
         """The same for inference, where each constraint is a sentence of its own."""
-        queries = self.attention.queries(constraints.source.spread(source))
-        memory = for_steps(self.attention.project(constraints.target.spread(target)))
+        attention, dimension = self.attention, self.attention.dimension
+        queries = constraints.source.spread(attention.input.part(source, 0, dimension))
+        keys, values = attention.input.part(target, dimension, 3 * dimension).chunk(2, dim=-1)
+        memory = for_steps(KeysValues(*(attention.split(constraints.target.spread(own)) for own in (keys, values))))
         seen = (constraints.target.number > 0)[:, None, None]
-        attended = attend_few(queries, memory, Visible.of(seen, queries.dtype))
-        return ConstraintVectors(source, self.attention.output(constraints.source.pack(attended)))
+        attended = attend_few(attention.split(queries), memory, Visible.of(seen, queries.dtype))
+        return ConstraintVectors(source, attention.output(constraints.source.pack(attended)))
 
 
 class Adapters(nn.Module):
