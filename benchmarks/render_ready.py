@@ -170,6 +170,8 @@ def speed(report: dict[str, Any]) -> list[str]:
         *table(["", "sentences per second", "sentences per CPU second"], rows),
         f"With the glossary it runs at {report['ratio']:.2f} of the speed without,",
         f"by CPU time {report['cpu_ratio']:.2f}.",
+        "Rounds have the same sentences, so the model remembers their terms; where it has seen none before, it is",
+        f"{report['ratio_of_new_terms']:.2f}, by CPU time {report['cpu_ratio_of_new_terms']:.2f}.",
         "“One batch at a time” is how torch would use several processors: each operation is shared out among them. The",
         f"first translation is there {first:.1f} s after the start of the program. Memory:",
         f"{report['loaded_mebibytes']:,} MiB after loading, {report['peak_mebibytes']:,} MiB at most.",

@@ -40,7 +40,10 @@ def test_the_loops_do_what_the_tensors_do(demands, beam, steps, aware, seed):
     so_far = torch.randn(len(demands), beam).round(decimals=1)
     so_far[:, 1:] = so_far[:, 1:].masked_fill(torch.rand(so_far[:, 1:].shape) < 0.2, IMPOSSIBLE)
     scores = Scores(values, -torch.rand(len(demands), beam))
-    wished = vdba.close_ends(automaton, place, scores.values, END)
+    closed = values.clone()
+    wished = vdba.close_by_tensors(automaton, place, closed, END)
+    assert torch.equal(bank_loops.close(automaton, (place.nodes, place.bits), values, END), wished)
+    assert torch.equal(values, closed)
     maxima = chunk_maxima(scores.values)
     tokens = torch.nn.functional.pad(automaton.tokens, (0, 1), value=END)
     given = (

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import combinations, product
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -11,6 +13,7 @@ from termweave.constraints.occurrences import comparable, count_occurrences
 from termweave.decoding.automaton import MOST_BITS, Requirement
 from termweave.decoding.demands import (
     Wishes,
+    can_be_counted,
     is_kept,
     locate,
     make_demands,
@@ -262,3 +265,44 @@ def test_no_two_constraints_get_the_same_words():
     assert locate("the old house by the river", twice, "en").count(None) == 1
     assert not is_kept("the old house by the river", Wishes(tuple(twice)), "en")
     assert locate("the old house, a house", twice, "en") == ((4, 13), (17, 22))
+
+
+SHORT = st.lists(st.sampled_from("abc"), min_size=1, max_size=2).map(" ".join)
+
+
+@given(
+    st.lists(st.sampled_from("abc"), max_size=7),
+    st.lists(st.lists(SHORT, min_size=1, max_size=3, unique=True), min_size=1, max_size=4),
+)
+def test_what_is_kept_has_a_place_for_each_constraint(words, wanted):
+    """By trying all: those that share targets have words of their own, and where none do, that is all it takes."""
+    wishes = Wishes(tuple(Constraint("x", targets[0], tuple(targets[1:])) for targets in wanted))
+    places = [
+        {
+            (start, start + len(own.split()))
+            for own in targets
+            for start in range(len(words))
+            if _stands(own, words, start)
+        }
+        for targets in wanted
+    ]
+    sharing = [(a, b) for a, b in combinations(range(len(wanted)), 2) if set(wanted[a]) & set(wanted[b])]
+    possible = any(
+        all(chosen[a][1] <= chosen[b][0] or chosen[b][1] <= chosen[a][0] for a, b in sharing)
+        for chosen in product(*places)
+    )
+    kept = is_kept(" ".join(words), wishes, "en")
+    assert kept == possible if not sharing else kept <= possible
+
+
+def _stands(phrase: str, words: list[str], start: int) -> bool:
+    own = phrase.split()
+    return words[start : start + len(own)] == own
+
+
+@given(st.lists(st.lists(WITHIN_EACH_OTHER, min_size=1, max_size=2, unique=True), max_size=40), st.integers(0, 60))
+def test_what_can_be_counted_is_what_there_are_bits_for(subwords, wanted, more):
+    targets = [*wanted, *([f"w{number}"] for number in range(more))]
+    wishes = Wishes(tuple(Constraint("x", own[0], tuple(own[1:])) for own in targets))
+    needed = sum(item.occurrences for item in make_demands(wishes, subwords).required)
+    assert can_be_counted(wishes, subwords) == (needed <= MOST_BITS)

@@ -48,6 +48,31 @@ def test_a_surplus_is_ruled_out_in_the_next_search(translator, monkeypatch):
     assert [receipt.status for receipt in result.receipts] == ["kept"]
 
 
+@pytest.mark.parametrize("score, text, searches", [(-1.05, "a house %s", 1), (-1.2, "the house %s", 2)])
+def test_an_output_without_it_that_is_nearly_as_good_will_do(translator, monkeypatch, score, text, searches):
+    class WithAnother(Doubling):
+        def __call__(self, batch, options, meanwhile=None):
+            outputs = super().__call__(batch, options)
+            another = Hypothesis(tuple(self.encode("a house %s")), score, -5.0)
+            return [[*own, another] for own in outputs] if len(self.wishes) == 1 else outputs
+
+    search = WithAnother(translator, "the house %s by %s", "the house %s")
+    assert translated(translator, monkeypatch, search).text == text
+    assert len(search.wishes) == searches
+
+
+def test_of_both_searches_the_best_without_it_wins(translator, monkeypatch):
+    class WorseAgain(Doubling):
+        def __call__(self, batch, options, meanwhile=None):
+            first = not self.wishes
+            [[best]] = super().__call__(batch, options)
+            another = Hypothesis(tuple(self.encode("a house %s")), -1.2, -5.0)
+            return [[best, another] if first else [best._replace(score=-3.0)]]
+
+    search = WorseAgain(translator, "the house %s by %s", "the house %s")
+    assert translated(translator, monkeypatch, search).text == "a house %s"
+
+
 def test_what_is_not_in_the_source_is_a_surplus_as_well(translator, monkeypatch):
     search = Doubling(translator, "the %d house %s", "the house %s")
     assert translated(translator, monkeypatch, search).text == "the house %s"

@@ -89,12 +89,23 @@ class ConstraintSide:
 
 
 @dataclass(frozen=True)
+class KnownConstraints:
+    """What the different constraints of a batch become in a model, and which row of it belongs to which slot."""
+
+    attention: Tensor  # (source tokens, 2 · layers, d)
+    copied: Tensor  # (target tokens, 2, d)
+    source: Tensor  # (batch, source width); any row for empty slots, here and below
+    target: Tensor  # (batch, target width)
+
+
+@dataclass(frozen=True)
 class ConstraintTensors:
     """The constraints of a batch of sentences."""
 
     source: ConstraintSide
     target: ConstraintSide
     target_tokens: Tensor  # (batch, width): target ids in the padded layout, padding id where empty
+    known: KnownConstraints | None = None  # where a model need not compute it
 
     def map(self, function: Callable[[Tensor], Tensor]) -> ConstraintTensors:
         return ConstraintTensors(self.source.map(function), self.target.map(function), function(self.target_tokens))

@@ -70,6 +70,13 @@ def make_demands(wishes: Wishes, subwords: Vocabulary, strict: bool = False) -> 
     return Demands(required, tuple(dict.fromkeys(forbidden)), wishes.ordered, wishes.never)
 
 
+def can_be_counted(wishes: Wishes, subwords: Vocabulary) -> bool:
+    """Are there bits enough for all that is required?"""
+    if len(wishes.required) <= MOST_BITS and _are_apart([_targets(constraint) for constraint in wishes.required]):
+        return True  # each is needed once, as mostly
+    return sum(item.occurrences for item in make_demands(wishes, subwords).required) <= MOST_BITS
+
+
 def _requirements(
     wanted: Sequence[tuple[str, ...]], ordered: bool, subwords: Vocabulary, strict: bool
 ) -> tuple[Requirement, ...]:
@@ -132,7 +139,7 @@ def side_by_side(wishes: Wishes, subwords: Vocabulary) -> Wishes:
 
 def _related(different: Sequence[tuple[str, ...]]) -> list[list[tuple[str, ...]]]:
     """In groups: those that share a target, be it through others."""
-    if len({text for targets in different for text in targets}) == sum(map(len, different)):
+    if _are_apart(different):
         return [[targets] for targets in different]
     groups: list[list[tuple[str, ...]]] = []
     for targets in different:
@@ -142,12 +149,18 @@ def _related(different: Sequence[tuple[str, ...]]) -> list[list[tuple[str, ...]]
     return groups
 
 
+def _are_apart(wanted: Sequence[tuple[str, ...]]) -> bool:
+    """Do no two of them share a target?"""
+    return len({text for targets in wanted for text in targets}) == sum(map(len, wanted))
+
+
 @functools.lru_cache(_REMEMBERED)
 def _targets(constraint: Constraint) -> tuple[str, ...]:
     """All different ones, normalised."""
     return tuple(dict.fromkeys(normalise(text) for text in constraint.targets))
 
 
+@functools.lru_cache(_REMEMBERED)
 def _all_spellings(targets: tuple[str, ...], subwords: Vocabulary, strict: bool) -> tuple[Phrase, ...]:
     """None for what the vocabulary cannot spell: no output can hold it. strict: only those behind a space."""
     each = (subwords.target.spellings(text)[: 1 if strict else None] for text in _shortest(targets))
@@ -175,6 +188,8 @@ def spellable(constraint: Constraint, subwords: Vocabulary) -> list[str]:
 
 def permitted(wishes: Wishes, language: str, where: str) -> Wishes:
     """Without targets that contain something forbidden, which no output may hold; refused if none is left."""
+    if not wishes.forbidden:
+        return wishes
     forbidden = {text: comparable(text, language) for text in wishes.forbidden}
     for text, phrase in forbidden.items():
         if not phrase:
@@ -201,26 +216,35 @@ def permitted(wishes: Wishes, language: str, where: str) -> Wishes:
 
 def require_possible(wishes: Wishes, language: str, room: int, subwords: Vocabulary, where: str) -> None:
     """Refuse, before anything is searched, what no output could fulfil. room: longest output, in subwords."""
+    needed = 0
     for constraint in wishes.required:
-        words = [_phrase(text, language) for text in constraint.targets]
-        if not all(words):
+        if not _is_visible(constraint, language):
             raise ConstraintError(f"{where}: the target of {constraint} has no visible character")
-        if not spellable(constraint, subwords):
+        if not (fewest := _fewest_tokens(constraint, subwords)):
             wanted = " or ".join(repr(text) for text in _targets(constraint))
             closest = " or ".join(repr(subwords.target.closest(text)) for text in _targets(constraint))
             raise ConstraintError(
                 f"{where}: the vocabulary of this model cannot spell {wanted}, only {closest}; "
                 "give another target or an alternative, or leave it to the model (--search beam)"
             )
-    needed = sum(
-        min(len(subwords.target.spellings(text)[0]) for text in spellable(constraint, subwords))
-        for constraint in wishes.required
-    )
+        needed += fewest
     if needed > room:
         raise ConstraintError(
             f"{where}: the constraints have {needed} subwords together, but an output has {room} at most; "
             "give fewer or shorter ones"
         )
+
+
+@functools.lru_cache(_REMEMBERED)
+def _is_visible(constraint: Constraint, language: str) -> bool:
+    """Has each of its targets a visible character?"""
+    return all(_phrase(text, language) for text in constraint.targets)
+
+
+@functools.lru_cache(_REMEMBERED)
+def _fewest_tokens(constraint: Constraint, subwords: Vocabulary) -> int:
+    """Of any of its targets; 0 if the vocabulary can spell none of them."""
+    return min((len(subwords.target.spellings(text)[0]) for text in spellable(constraint, subwords)), default=0)
 
 
 def is_kept(text: str, wishes: Wishes, language: str) -> bool:
@@ -229,11 +253,7 @@ def is_kept(text: str, wishes: Wishes, language: str) -> bool:
     reading = _Reading.of(text, language)
     if any(count_occurrences(reading.words, _phrase(phrase, language)) for phrase in wishes.forbidden):
         return False
-    if wishes.ordered:
-        return None not in locate(text, wishes.required, language, in_order=len(wishes.required))
-    wanted = [_targets(constraint) for constraint in wishes.required]
-    enough = (sum(reading.count(target) for target in own) >= times for own, times in _counted(wanted).items())
-    return all(enough) and (len(wanted) < 2 or None not in locate(text, wishes.required, language))
+    return None not in locate(text, wishes.required, language, len(wishes.required) if wishes.ordered else 0)
 
 
 @dataclass(frozen=True)
@@ -245,33 +265,30 @@ class _Reading:
     language: str
     spans: list[Span]
     words: tuple[str, ...]
+    _found: dict[str, list[Place]]  # by target: what is looked at once is looked at again
 
     @staticmethod
     @functools.lru_cache(_READ_LAST)
     def of(text: str, language: str) -> _Reading:
         spans = comparable_spans(text, language)
-        return _Reading(text, language, spans, tuple(text[start:end] for start, end in spans))
+        return _Reading(text, language, spans, tuple(text[start:end] for start, end in spans), {})
 
-    def places(self, target: str, start: int = 0) -> Iterator[tuple[int, int]]:
-        """First word and the one behind the last, for every place from the word `start` on."""
-        if target not in self.text:  # a quick look, for most targets of a glossary's entry are not
-            return
+    def places(self, target: str) -> list[Place]:
+        if target not in self._found:
+            # A quick look first, for most targets of a glossary's entry are not in the text.
+            self._found[target] = [*self._places(target)] if target in self.text else []
+        return self._found[target]
+
+    def _places(self, target: str) -> Iterator[Place]:
         phrase = _phrase(target, self.language)
-        for first in range(start, len(self.words) - len(phrase) + 1) if phrase else ():
-            last = first + len(phrase)
-            if self.words[first:last] == phrase and self.text[slice(*self.characters(first, last))] == target:
-                yield first, last
+        for first, word in enumerate(self.words):
+            if phrase and word == phrase[0]:
+                last = first + len(phrase)
+                if self.words[first:last] == phrase and self.text[slice(*self.characters(first, last))] == target:
+                    yield first, last
 
     def characters(self, first: int, last: int) -> Span:
         return self.spans[first][0], self.spans[last - 1][1]
-
-    def count(self, target: str) -> int:
-        """Overlapping occurrences are counted once."""
-        count = end = 0
-        for first, last in self.places(target):
-            if first >= end:
-                count, end = count + 1, last
-        return count
 
 
 def locate(text: str, constraints: Sequence[Constraint], language: str, in_order: int = 0) -> tuple[Span | None, ...]:
@@ -283,7 +300,10 @@ def locate(text: str, constraints: Sequence[Constraint], language: str, in_order
     reading = _Reading.of(text, language)
     wanted = [_targets(constraint) for constraint in constraints]
     places = [sorted({place for target in targets for place in reading.places(target)}) for targets in wanted]
-    chosen = _one_after_another(places[:in_order]) + _shared_out(wanted, places)[in_order:]
+    if not in_order and _are_apart(wanted):  # as mostly: then nobody can be in another's way
+        chosen = [own[0] if own else None for own in places]
+    else:
+        chosen = _one_after_another(places[:in_order]) + _shared_out(wanted, places)[in_order:]
     return tuple(None if place is None else reading.characters(*place) for place in chosen)
 
 

@@ -16,10 +16,19 @@ from termweave.decoding.surplus import surplus_of, without_surplus
 from termweave.text.vocabulary import Vocabulary
 
 MOST_SEARCHES = 2  # of a sentence, for this, besides the first one
+NEARLY = 0.1  # less of a score: so good is an output without flaws that nobody need search for a better one
 
 
 def is_flawed(request: Request, hypothesis: Hypothesis, subwords: Vocabulary) -> bool:
     return bool(stutter(request, hypothesis, subwords) or surplus_of(request, hypothesis, subwords))
+
+
+def nearly_as_good(request: Request, subwords: Vocabulary) -> Hypothesis | None:
+    """The best output without flaws, if it scores hardly less than the best of all, which comes first."""
+    best, *others = request.found
+    return next(
+        (own for own in others if own.score > best.score - NEARLY and not is_flawed(request, own, subwords)), None
+    )
 
 
 def best_first(request: Request, hypotheses: Iterable[Hypothesis], subwords: Vocabulary) -> list[Hypothesis]:

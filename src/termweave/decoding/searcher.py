@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -22,6 +22,7 @@ from termweave.decoding.demands import make_demands, word_joins
 from termweave.decoding.recorded import RecordedSteps
 from termweave.decoding.tables import compile_tables
 from termweave.errors import CheckpointError
+from termweave.model.known_terms import KnownTerms
 from termweave.model.transformer import Transformer
 from termweave.text.vocabulary import Vocabulary
 
@@ -47,6 +48,7 @@ class Searcher:
 
     def __init__(self, model: Transformer, subwords: Vocabulary) -> None:
         self.model, self.subwords = model, subwords
+        self.known_terms = KnownTerms(model) if KnownTerms.can_know(model) else None
         self._recorded: dict[SearchOptions, RecordedSteps] = {}
 
     @cached_property
@@ -94,6 +96,8 @@ class Searcher:
         source = torch.from_numpy(pad_rows(np.concatenate(rows), lengths, width, subwords.pad))
         pairs = [request.constraints for request in batch]
         constraints = constraints_from_ids(pairs, subwords.pad, steps.multiple > 1, device)
+        if constraints is not None and self.known_terms is not None:
+            constraints = replace(constraints, known=self.known_terms.recall(pairs, constraints))
         limits = torch.from_numpy(lengths * LENGTH_FACTOR + LENGTH_EXTRA)
         automaton: Automaton | None = None
         further: dict[str, Any] = {}

@@ -181,7 +181,7 @@ def _numbers(values: Iterable[int]) -> Array:
     return np.fromiter(values, dtype=np.int64)
 
 
-@numba.njit(cache=True)
+@numba.njit(nogil=True, cache=True)
 def _measure(
     tokens: Array,
     lengths: Array,  # of each phrase
@@ -227,7 +227,7 @@ def _measure(
     return ends, classes, spans, own, (most_phrases, most_bits, most_tokens, most_distinct), stuck
 
 
-@numba.njit(cache=True)
+@numba.njit(nogil=True, cache=True)
 def _shortest(tokens: Array, ends: Array, first: int, last: int, inner_start: Array) -> int:
     """Tokens of the shortest of some phrases that can stand anywhere, 0 if none can.
 
@@ -241,7 +241,7 @@ def _shortest(tokens: Array, ends: Array, first: int, last: int, inner_start: Ar
     return shortest
 
 
-@numba.njit(cache=True)
+@numba.njit(nogil=True, cache=True)
 def _collect(tokens: Array, first: int, last: int, own: Array, start: int, stop: int) -> int:
     """Put tokens[first:last] among the distinct ones own[start:stop], which are in order; returns their new end."""
     for index in range(first, last):
@@ -254,7 +254,7 @@ def _collect(tokens: Array, first: int, last: int, own: Array, start: int, stop:
     return stop
 
 
-@numba.njit(cache=True)
+@numba.njit(nogil=True, cache=True)
 def _find(token: int, own: Array, start: int, stop: int) -> int:
     """The first place in own[start:stop] of a token that is not lower. What numpy has for that is slow for so few."""
     while start < stop:
@@ -266,7 +266,7 @@ def _find(token: int, own: Array, start: int, stop: int) -> int:
     return start
 
 
-@numba.njit(cache=True)
+@numba.njit(nogil=True, cache=True)
 def _fill(
     phrases: Phrases,
     own: Array,
@@ -321,7 +321,7 @@ def _fill(
     return most
 
 
-@numba.njit(cache=True)
+@numba.njit(nogil=True, cache=True)
 def _build(
     phrases: Phrases,  # columns instead of tokens, and last, which of them begin inside a word
     span: Array,
@@ -369,7 +369,7 @@ def _build(
     return count
 
 
-@numba.njit(cache=True)
+@numba.njit(nogil=True, cache=True)
 def _add_node(node: int, column: int, parent: int, depth: int, trie: Trie) -> None:
     """Nothing follows it yet, and no phrase goes on from it."""
     child, path, on_path = trie
@@ -380,7 +380,7 @@ def _add_node(node: int, column: int, parent: int, depth: int, trie: Trie) -> No
         on_path[node, phrase] = False
 
 
-@numba.njit(cache=True)
+@numba.njit(nogil=True, cache=True)
 def _insert(columns: Array, start: int, end: int, number: int, trie: Trie, count: int) -> tuple[int, int]:
     """Put the phrase columns[start:end] into the trie: (its last node, number of nodes). number: -1 if forbidden."""
     child, path, on_path = trie
@@ -397,7 +397,7 @@ def _insert(columns: Array, start: int, end: int, number: int, trie: Trie, count
     return node, count
 
 
-@numba.njit(cache=True)
+@numba.njit(nogil=True, cache=True)
 def _connect(trie: Trie, joins: tuple[Array, Array], next_node: Array) -> None:
     """Complete the transitions, shallow nodes first, and note that order and each node's fall-back."""
     child, path, _ = trie
@@ -426,7 +426,7 @@ def _connect(trie: Trie, joins: tuple[Array, Array], next_node: Array) -> None:
         done += 1
 
 
-@numba.njit(cache=True)
+@numba.njit(nogil=True, cache=True)
 def _depths(node: int, phrase: int, inside: Array, is_open: bool, trie: Trie) -> tuple[int, int]:
     """How many tokens of a phrase, not all of them, the node's string ends with: if the next begins a new word, and if
     it goes on with the word, which it can if that is_open.

@@ -29,6 +29,7 @@ from termweave.text.words import Span, normalise
 Status = Literal["met", "met by alternative", "missed", "conflict", "kept"]
 MOST_GUARANTEED = 40  # terms of one sentence; where there are more, addresses and numbers are left to the model
 _KINDS = frozenset(get_args(Kind))
+_REMEMBERED = 20_000  # the terms of a glossary come again and again
 
 
 @dataclass(frozen=True)
@@ -65,6 +66,22 @@ def told(receipts: Sequence[Receipt]) -> list[Constraint]:
     return [Constraint(normalise(own.source), normalise(own.told or own.target)) for own in wanted]
 
 
+@functools.lru_cache(_REMEMBERED)
+def _constraint(written: str, targets: tuple[str, ...]) -> Constraint:
+    """The same object for the same term: what is remembered of constraints is found faster."""
+    own = tuple(map(normalise, targets))  # the model is told of the first
+    return Constraint(normalise(written), own[0], own[1:])
+
+
+@functools.lru_cache(_REMEMBERED)
+def _most_counted(constraint: Constraint) -> Counter[str]:
+    """Placeholders and the like that it brings along; of alternatives, those with the most. Not to be changed."""
+    most: Counter[str] = Counter()
+    for target in constraint.targets:
+        most |= counted(normalise(target))
+    return most
+
+
 @dataclass(frozen=True)
 class PlannedTerm:
     """A term found in a sentence, and what is to be done about it."""
@@ -77,10 +94,7 @@ class PlannedTerm:
 
     @functools.cached_property
     def constraint(self) -> Constraint:
-        targets = tuple(
-            map(normalise, dict.fromkeys(self.allowed + self.match.targets))
-        )  # the model is told of the first
-        return Constraint(normalise(self.written), targets[0], targets[1:])
+        return _constraint(self.written, tuple(dict.fromkeys(self.allowed + self.match.targets)))
 
     @property
     def is_told(self) -> bool:
@@ -142,10 +156,8 @@ class TermPlan:
             return None
         number: Counter[str] = Counter()
         for constraint in (*given, *self.told):
-            most: Counter[str] = Counter()  # of alternatives, those with the most
-            for target in constraint.targets:
-                most |= counted(normalise(target))
-            number += most
+            if most := _most_counted(constraint):
+                number += most
         return number
 
     @functools.cached_property

@@ -24,16 +24,16 @@ from termweave.decoding.cdalign import place_constraints
 from termweave.decoding.crew import by_crew, crew_size, share_of
 from termweave.decoding.demands import (
     Wishes,
+    can_be_counted,
     is_kept,
     locate,
-    make_demands,
     permitted,
     require_possible,
     side_by_side,
     spellable,
     spelled_otherwise,
 )
-from termweave.decoding.flaws import best_first, is_flawed, mended, stricter
+from termweave.decoding.flaws import best_first, is_flawed, mended, nearly_as_good, stricter
 from termweave.decoding.forced import ScoredOutput, score_outputs
 from termweave.decoding.options import Search, require_lists, require_options, require_phrases
 from termweave.decoding.searcher import Outputs, Searcher
@@ -301,8 +301,7 @@ class Translator:
         return replace_sources(text, constraints, (direction or self.directions[0]).partition("-")[0])
 
     def _require_countable(self, wishes: Wishes, where: str) -> None:
-        needed = sum(item.occurrences for item in make_demands(wishes, self.subwords).required)
-        if needed > MOST_BITS:
+        if not can_be_counted(wishes, self.subwords):
             raise ConstraintError(
                 f"{where} has {len(wishes.required)} constraints; at most {MOST_BITS} can be guaranteed at once, and "
                 "fewer where a phrase that is wanted several times overlaps with itself, or where several share some "
@@ -335,11 +334,14 @@ class Translator:
                 kept = self._kept(request, hypotheses, language, nbest)
                 spoken = () if asked.wishes or not hypotheses else hypotheses[0].tokens
                 told = replace(request, found=tuple(kept), spoken=spoken)
-                complete = kept and (asked.wishes or kept == hypotheses[:nbest])
-                if not complete:
+                if not (kept and (asked.wishes or kept == hypotheses[:nbest])):
                     missed.append(without_surplus(told, self.subwords))
                 elif is_flawed(told, kept[0], self.subwords):
-                    flawed.append(stricter(told, self.subwords))
+                    told = replace(told, found=tuple(self._kept(request, hypotheses, language, options.beam)))
+                    if nbest == 1 and (other := nearly_as_good(told, self.subwords)):
+                        yield request, [other]
+                    else:
+                        flawed.append(stricter(told, self.subwords))
                 else:
                     yield request, kept
         wider = replace(options, beam=2 * options.beam)

@@ -54,6 +54,13 @@ def close_ends(automaton: Automaton, place: Place, values: Tensor, end: int) -> 
     if kernels and not automaton.closes_more_than_ends:
         wished: Tensor = kernels.close(automaton, (place.nodes, place.bits), values, end)
         return wished
+    if values.device.type == "cpu" and values.is_contiguous():
+        return bank_loops.close(automaton, (place.nodes, place.bits), values, end)
+    return close_by_tensors(automaton, place, values, end)
+
+
+def close_by_tensors(automaton: Automaton, place: Place, values: Tensor, end: int) -> Tensor:
+    """The same by operations that every device has."""
     ends = values[:, :, end].clone()
     automaton.close(values, place.nodes, place.bits, end)
     return ends.masked_fill(values[:, :, end] > IMPOSSIBLE, IMPOSSIBLE)

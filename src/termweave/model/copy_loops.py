@@ -23,6 +23,10 @@ if TYPE_CHECKING:
     from termweave.model.output import CopyOutput, OutputMemory, Scores
 
 
+NEGLIGIBLE = np.float32(1e-6)  # of the attention: what gets less says nothing to the gate
+FAR_APART = np.float32(18)  # logarithms of two numbers
+
+
 class Weights(NamedTuple):
     """Those of the layer that have to do with marks and the gate."""
 
@@ -85,38 +89,53 @@ def _mix(
 ) -> None:
     batch, hypotheses, dimension = queries.shape
     slots = given.tokens.shape[1]
-    scores, marks, mixed = np.empty(slots, np.float32), np.empty(slots, np.int64), np.empty(slots, np.float32)
+    shares, own, by_mark = np.empty(slots, np.float32), np.empty(slots, np.float32), np.empty(MARKS + 1, np.float32)
+    marks, leaders = np.empty(slots, np.int64), np.empty(slots, np.int64)
     hidden, bits = np.empty(dimension, np.float32), np.empty(max(dimension, slots), np.int32)
-    by_mark = np.empty(MARKS + 1, np.float32)
     for row in range(batch):
-        filled, tokens = given.filled[row], given.tokens[row]
+        # Slots are filled from the first on, as many as the sentence needs; there is room for the one with the most.
+        count = _filled(given.filled[row])
+        tokens, own_shares, own_marks = given.tokens[row, :count], shares[:count], marks[:count]
+        _find_leaders(tokens, leaders)
         for hypothesis in range(hypotheses):
-            if not filled.any():  # exactly the model's
+            if not count:  # exactly the model's
                 new_offset[row, hypothesis] = offset[row, hypothesis]
                 continue
-            is_open = _mark(
-                given.first[row], given.running[row, hypothesis], given.done[row, hypothesis], filled, marks
-            )
-            _attend(queries[row, hypothesis], given.keys[row], weights, filled, marks, is_open, scores, bits)
-            by_mark[:] = 0
-            by_mark[MARKS] = is_open
-            for slot in range(slots):
-                by_mark[marks[slot]] += scores[slot]
-            gate = _gate(from_state[row, hypothesis], given.context[row], weights, scores, by_mark, hidden, bits)
-            rest = max(1 - gate * scores.sum(), smallest)
+            # Read now: the scores of a step are megabytes, and memory answers while the rest is computed.
+            for slot in range(count):
+                own[slot] = values[row, hypothesis, tokens[slot]]
+            is_open = _mark(given.first[row], given.running[row, hypothesis], given.done[row, hypothesis], own_marks)
+            _attend(queries[row, hypothesis], given.keys[row], weights, own_marks, is_open, own_shares, by_mark, bits)
+            gate = _gate(from_state[row, hypothesis], given.context[row], weights, own_shares, by_mark, hidden, bits)
+            rest = max(1 - gate * own_shares.sum(), smallest)
             base = offset[row, hypothesis] + np.float32(log(rest))
             new_offset[row, hypothesis] = base
-            own = values[row, hypothesis]
-            for slot in range(slots):
-                if filled[slot]:
-                    mixed[slot] = _with_copied(own[tokens[slot]] + base, slot, gate, tokens, scores, smallest) - base
-            for slot in range(slots):
-                if filled[slot]:
-                    own[tokens[slot]] = mixed[slot]
+            _add_copied(own, base, gate, leaders, own_shares, smallest)
+            for slot in range(count):
+                values[row, hypothesis, tokens[slot]] = own[leaders[slot]]
 
 
 @numba.njit(nogil=True, cache=True)
-def _mark(first: Array, running: Array, done: Array, filled: Array, marks: Array) -> bool:
+def _filled(filled: Array) -> int:
+    """How many slots there are up to the last that is filled."""
+    count = len(filled)
+    while count and not filled[count - 1]:
+        count -= 1
+    return count
+
+
+@numba.njit(nogil=True, cache=True)
+def _find_leaders(tokens: Array, leaders: Array) -> None:
+    """The first slot of each slot's token."""
+    for slot in range(len(tokens)):
+        leader = 0
+        while tokens[leader] != tokens[slot]:
+            leader += 1
+        leaders[slot] = leader
+
+
+@numba.njit(nogil=True, cache=True)
+def _mark(first: Array, running: Array, done: Array, marks: Array) -> bool:
     """`Slots.marks`; is any constraint open?"""
     is_open = False
     for slot in range(len(marks)):
@@ -126,36 +145,42 @@ def _mark(first: Array, running: Array, done: Array, filled: Array, marks: Array
             marks[slot] = START
         else:
             marks[slot] = NEXT if running[slot - 1] else LATER
-        is_open |= filled[slot] and not done[slot]
+        is_open |= not done[slot]
     return is_open
 
 
 @numba.njit(nogil=True, cache=True)
 def _attend(
-    query: Array, keys: Array, weights: Weights, filled: Array, marks: Array, is_open: bool, scores: Array, bits: Array
+    query: Array,
+    keys: Array,
+    weights: Weights,
+    marks: Array,
+    is_open: bool,
+    shares: Array,
+    by_mark: Array,
+    bits: Array,
 ) -> None:
-    """Into `scores`: how much attention each slot gets, beside the null slot; none if it is empty."""
-    dimension, slots = len(query), len(scores)
+    """How much attention each slot gets, beside the null slot; the slots of each mark; and whether one is open."""
+    dimension, count = len(query), len(shares)
     scale = np.float32(1 / sqrt(dimension))
     null = dot(query, weights.null[1 if is_open else 0], dimension) * scale
     highest = null
-    by_mark = np.empty(MARKS, np.float32)  # many slots share a mark
-    for mark in range(MARKS):
+    for mark in range(MARKS):  # many slots share one
         by_mark[mark] = dot(query, weights.mark_keys[mark], dimension)
-    for slot in range(slots):
-        if filled[slot]:
-            scores[slot] = (dot(query, keys[slot], dimension) + by_mark[marks[slot]]) * scale
-            highest = max(highest, scores[slot])
-    for slot in range(slots):
-        scores[slot] = scores[slot] - highest if filled[slot] else np.float32(0)
-    exponentiate(scores, bits, slots)
+    for slot in range(count):
+        shares[slot] = (dot(query, keys[slot], dimension) + by_mark[marks[slot]]) * scale
+        highest = max(highest, shares[slot])
+    for slot in range(count):
+        shares[slot] -= highest
+    exponentiate(shares, bits, count)
     total = np.float32(np.exp(null - highest))
-    for slot in range(slots):
-        if not filled[slot]:
-            scores[slot] = 0
-        total += scores[slot]
-    for slot in range(slots):
-        scores[slot] /= total
+    for slot in range(count):
+        total += shares[slot]
+    by_mark[:] = 0
+    by_mark[MARKS] = is_open
+    for slot in range(count):
+        shares[slot] /= total
+        by_mark[marks[slot]] += shares[slot]
 
 
 @numba.njit(nogil=True, cache=True, fastmath=True)
@@ -163,7 +188,7 @@ def _gate(
     from_state: Array,
     context: Array,
     weights: Weights,
-    attention: Array,
+    shares: Array,
     by_mark: Array,
     hidden: Array,
     bits: Array,
@@ -171,14 +196,14 @@ def _gate(
     dimension = len(hidden)
     for at in range(dimension):
         hidden[at] = from_state[at] + weights.context_bias[at]
-    for slot in range(len(attention)):
-        share, seen = attention[slot], context[slot]
-        if share > 0:
+    for slot in range(len(shares)):
+        share, seen = shares[slot], context[slot]
+        if share > NEGLIGIBLE:
             for at in range(dimension):
                 hidden[at] += share * seen[at]
     for mark in range(MARKS + 1):
         share, said = by_mark[mark], weights.marks[mark]
-        if share > 0:
+        if share > NEGLIGIBLE:
             for at in range(dimension):
                 hidden[at] += share * said[at]
     # tanh is symmetrical: of |x| it is (1 − power) / (1 + power), where the power exp(−2 |x|) is no more than 1.
@@ -195,13 +220,21 @@ def _gate(
 
 
 @numba.njit(nogil=True, cache=True)
-def _with_copied(
-    own: np.float32, slot: int, gate: np.float32, tokens: Array, attention: Array, smallest: np.float32
-) -> np.float32:
-    """log P of a slot's token. One that stands in several slots gets the sum of their shares, in each of them."""
-    copied = np.float32(0)
-    for other in range(len(tokens)):
-        if tokens[other] == tokens[slot]:
-            copied += gate * attention[other]
-    copied = np.float32(log(max(copied, smallest)))
-    return np.float32(max(own, copied) + log1p(np.exp(-abs(own - copied))))
+def _add_copied(
+    own: Array,  # scores of the slots' tokens without `base`; changed for the leaders
+    base: np.float32,
+    gate: np.float32,
+    leaders: Array,
+    shares: Array,  # used up
+    smallest: np.float32,
+) -> None:
+    """A token that stands in several slots gets the sum of their shares."""
+    for slot in range(len(shares)):
+        if leaders[slot] < slot:
+            shares[leaders[slot]] += shares[slot]
+    for slot in range(len(shares)):
+        if leaders[slot] == slot:
+            score, copied = own[slot] + base, np.float32(log(max(gate * shares[slot], smallest)))
+            larger, apart = max(score, copied), abs(score - copied)
+            # Far apart, the smaller one is less than the larger one's last bit.
+            own[slot] = (np.float32(larger + log1p(np.exp(-apart))) if apart < FAR_APART else larger) - base

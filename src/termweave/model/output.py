@@ -24,9 +24,9 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from termweave.accelerators import has_kernels, may_use_kernels
+from termweave.accelerators import has_kernels, laid_out, may_use_kernels
 from termweave.config import ModelConfig
-from termweave.data.batches import ConstraintTensors
+from termweave.data.batches import ConstraintTensors, KnownConstraints
 from termweave.model import attention_loops, copy_loops
 from termweave.model.attention import MultiHeadAttention
 from termweave.model.coverage import DONE, MARKS, Progress, Slots
@@ -349,6 +349,16 @@ class CopyOutput(OutputLayer):
         context = F.linear(memory.vectors, self.context.weight)
         return replace(memory, keys=keys, context=context, slots=Slots.of(memory.tokens, number))
 
+    def alone(self, constraints: ConstraintTensors, vectors: Tensor) -> Tensor:
+        """(tokens, 2, d) keys and context of flat target tokens, once products are joined."""
+        assert self._joined_for_constraints is not None
+        return torch.stack(_keys_and_context(constraints, self._joined_for_constraints(vectors)), dim=1)
+
+    def known(self, constraints: ConstraintTensors, known: KnownConstraints) -> OutputMemory:
+        """As `remember` gives it."""
+        rows = known.copied.index_select(0, known.target.flatten()).float().view(*known.target.shape, 2, -1)
+        return _remembered(constraints, *laid_out(*rows.unbind(2)))
+
     def _shares(self, states: Tensor, memory: OutputMemory, marks: Tensor) -> tuple[Tensor, Tensor]:
         """What each slot gets, (batch, length, slots), and what is left to the model, (batch, length, 1)."""
         assert memory.keys is not None and memory.context is not None
@@ -408,17 +418,22 @@ class CopyOutput(OutputLayer):
 
 
 def _remember_flat(constraints: ConstraintTensors, products: Tensor) -> OutputMemory:
-    """`CopyOutput.remember` given (tokens, 3 d), its joined products: of padded slots, most would be for nothing.
+    """`CopyOutput.remember` given (tokens, 3 d), its joined products: of padded slots, most would be for nothing."""
+    return _remembered(constraints, *map(constraints.target.spread, _keys_and_context(constraints, products)))
 
-    What empty slots hold is hidden.
-    """
-    side = constraints.target
+
+def _keys_and_context(constraints: ConstraintTensors, products: Tensor) -> tuple[Tensor, Tensor]:
+    """(tokens, 3 d) → (tokens, d) each."""
     keys, previous, context = products.chunk(3, dim=-1)
     # The first token of a constraint has none before it.
-    before = F.pad(previous[:-1], (0, 0, 1, 0)) * (side.positions > 0).unsqueeze(1)
-    slots = Slots.of(constraints.target_tokens, side.number)
-    filled = side.number > 0
-    return OutputMemory(slots.tokens, filled, None, side.spread(keys + before), side.spread(context), slots)
+    before = F.pad(previous[:-1], (0, 0, 1, 0)) * (constraints.target.positions > 0).unsqueeze(1)
+    return keys + before, context
+
+
+def _remembered(constraints: ConstraintTensors, keys: Tensor, context: Tensor) -> OutputMemory:
+    """Of slots, (batch, slots, d) each; what empty ones hold is hidden."""
+    slots = Slots.of(constraints.target_tokens, constraints.target.number)
+    return OutputMemory(slots.tokens, constraints.target.number > 0, None, keys, context, slots)
 
 
 def output_layer(config: ModelConfig) -> OutputLayer | None:

@@ -150,8 +150,11 @@ class Transformer(nn.Module):
         extra: tuple[Extra | None, ...] = (None,) * (len(self.encoder) + len(self.decoder))
         told = None
         if constraints is not None and self.constraint_memory is not None:
-            told = self._embed_constraints(constraints)
-            extra = self._extra(constraints, self.constraint_memory, told)
+            if constraints.known is not None:
+                extra = self.constraint_memory.known(constraints.known)
+            else:
+                told = self._embed_constraints(constraints)
+                extra = self._extra(constraints, self.constraint_memory, told)
             mask = torch.cat([constraints.source.number > 0, mask], dim=1)
         mask = mask[:, None, None, :]
         positions = torch.arange(source.shape[1], device=source.device)
@@ -171,6 +174,12 @@ class Transformer(nn.Module):
             *self._embed_constraints(constraints), constraints
         )
         return vectors
+
+    def term_vectors(self, constraints: ConstraintTensors) -> tuple[Tensor, Tensor]:
+        """For `KnownConstraints`, flat; each constraint must be a sentence of its own."""
+        assert self.constraint_memory is not None and isinstance(self.output, CopyOutput)
+        source, target = self._embed_constraints(constraints)
+        return self.constraint_memory.alone(source, target, constraints), self.output.alone(constraints, target)
 
     def _embed_constraints(self, constraints: ConstraintTensors) -> tuple[Tensor, Tensor]:
         source, target = constraints.source, constraints.target
@@ -193,6 +202,8 @@ class Transformer(nn.Module):
         """target: the target tokens of the constraints, embedded with their positions, if they are already."""
         if constraints is None or self.output is None or isinstance(self.output, PointerOutput):
             return None
+        if constraints.known is not None and isinstance(self.output, CopyOutput):
+            return self.output.known(constraints, constraints.known)
         side, with_positions = constraints.target, self.output.with_positions
         with _full_precision(self.embedding):
             if target is None or not with_positions:

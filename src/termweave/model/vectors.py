@@ -18,9 +18,10 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from termweave.accelerators import may_use_kernels
-from termweave.data.batches import ConstraintTensors
-from termweave.model.attention import KeysValues, MultiHeadAttention, attend
+from termweave.data.batches import ConstraintTensors, KnownConstraints
+from termweave.model.attention import KeysValues, MultiHeadAttention, Visible, attend, attend_few, for_steps
 from termweave.model.products import Product
+from termweave.model.quantised import QuantisedLinear
 
 
 class ConstraintVectors(NamedTuple):
@@ -31,7 +32,8 @@ class ConstraintVectors(NamedTuple):
 
 
 class FlatKeysValues(NamedTuple):
-    """Keys and values of a layer's constraints, not yet at their slots: for kernels, which find them by themselves."""
+    """Keys and values of a layer's constraints, not yet at their slots: for kernels, which find them by themselves, and
+    where those of all layers at once would take much memory."""
 
     keys: Tensor  # (tokens, d)
     values: Tensor
@@ -89,6 +91,16 @@ class Vectorisation(nn.Module):
         attended = attend(attention.split(queries), memory, mask)
         result: Tensor = attention.output(constraints.source.pack(attended))
         return result
+
+    def alone(self, source: Tensor, target: Tensor, constraints: ConstraintTensors) -> ConstraintVectors:
+        """The same for inference, where each constraint is a sentence of its own."""
+        attention, dimension = self.attention, self.attention.dimension
+        queries = constraints.source.spread(attention.input.part(source, 0, dimension))
+        keys, values = attention.input.part(target, dimension, 3 * dimension).chunk(2, dim=-1)
+        memory = for_steps(KeysValues(*(attention.split(constraints.target.spread(own)) for own in (keys, values))))
+        seen = (constraints.target.number > 0)[:, None, None]
+        attended = attend_few(attention.split(queries), memory, Visible.of(seen, queries.dtype))
+        return ConstraintVectors(source, attention.output(constraints.source.pack(attended)))
 
 
 class Adapters(nn.Module):
@@ -155,12 +167,18 @@ class FoldedAdapters(nn.Module):
     def forward(self, vectors: ConstraintVectors) -> Tensor:
         tokens, dimension = vectors.keys.shape
         hidden = [
-            F.relu(product(own)).view(tokens, -1, dimension).unbind(1)
+            F.relu(_by_row(product, own, lowest=-1)).view(tokens, -1, dimension).unbind(1)
             for product, own in zip(self.inner, vectors, strict=True)
         ]
         by_layer = [side for both in zip(*hidden, strict=True) for side in both]
-        results = [product(own) for product, own in zip(self.outer, by_layer, strict=True)]
+        results = [_by_row(product, own, lowest=0) for product, own in zip(self.outer, by_layer, strict=True)]
         return torch.stack(results).view(-1, 2, tokens, dimension)
+
+
+def _by_row(product: nn.Module, states: Tensor, lowest: float) -> Tensor:
+    """See `QuantisedLinear.by_row`: a constraint gets the same keys and values in whatever company."""
+    result: Tensor = product.by_row(states, lowest) if isinstance(product, QuantisedLinear) else product(states)
+    return result
 
 
 class BatchedAdapters(nn.Module):
@@ -238,6 +256,18 @@ class ConstraintMemory(nn.Module):
         split = self._split(constraints.source.pad(adapted))
         # Each layer gets tensors of its own: compiled layers would be compiled anew for views with other offsets.
         return tuple(KeysValues(keys.contiguous(), values.contiguous()) for keys, values in split.unbind(0))
+
+    def alone(self, source: Tensor, target: Tensor, constraints: ConstraintTensors) -> Tensor:
+        """(tokens, 2 · layers, d) keys and values, flat, of constraints that are sentences of their own."""
+        adapted: Tensor = self.adapters(self.vectorisation.alone(source, target, constraints))
+        return adapted.flatten(0, 1).transpose(0, 1)
+
+    def known(self, known: KnownConstraints) -> tuple[Extra, ...]:
+        """As `forward` gives it."""
+        sides = known.attention.unbind(1)
+        bias = torch.zeros(2, known.attention.shape[2])  # it is in them already
+        pairs = zip(sides[::2], sides[1::2], strict=True)
+        return tuple(FlatKeysValues(*both, bias, known.source, self.heads) for both in pairs)
 
     def _split(self, padded: Tensor) -> Tensor:
         """(…, slots, d) → (…, heads, slots, d / heads)."""

@@ -1,0 +1,129 @@
+"""What constraints become, remembered: the same as computed anew, whatever came before, in bounds, for many threads."""
+
+from __future__ import annotations
+
+import random
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+
+import pytest
+import torch
+
+from termweave.data.batches import constraints_from_ids
+from termweave.model.known_terms import KnownTerms
+from termweave.model.quantised import QuantisedLinear
+from termweave.model.transformer import Transformer
+
+FIRST, SECOND, THIRD = ((5, 6, 7), (8, 9)), ((10,), (11, 12, 13)), ((14, 15), (16,))
+SENTENCES = [[FIRST, SECOND, FIRST], [], [THIRD, SECOND]]
+SOURCE = torch.tensor([[5, 6, 7, 3], [8, 9, 3, 0], [7, 5, 3, 0]])
+
+
+@pytest.fixture
+def model(make_model) -> Transformer:
+    made: Transformer = make_model(variant="copy")
+    made.use_precision("int8")
+    return made
+
+
+def recalled(terms: KnownTerms, sentences):
+    constraints = constraints_from_ids(sentences, 0)
+    return replace(constraints, known=terms.recall(sentences, constraints))
+
+
+def of_each(terms: KnownTerms, pairs) -> list[torch.Tensor]:
+    """All that is known of some pairs, one by one."""
+    known = recalled(terms, [[pair] for pair in pairs]).known
+    slots = zip(known.source, known.target, pairs, strict=True)
+    return [
+        torch.cat([known.attention[source[: len(pair[0])]].flatten(), known.copied[target[: len(pair[1])]].flatten()])
+        for source, target, pair in slots
+    ]
+
+
+@torch.inference_mode()
+def test_what_is_known_is_what_would_be_computed(model):
+    plain = model.encode(SOURCE, constraints_from_ids(SENTENCES, 0))
+    terms = KnownTerms(model)
+    for _ in range(2):  # computed, and then remembered
+        known = model.encode(SOURCE, recalled(terms, SENTENCES))
+        torch.testing.assert_close(known.states, plain.states, rtol=0.02, atol=0.02)
+        filled = plain.output.filled
+        assert torch.equal(known.output.filled, filled) and torch.equal(known.output.tokens, plain.output.tokens)
+        for name in ("keys", "context"):
+            own, other = getattr(known.output, name)[filled], getattr(plain.output, name)[filled]
+            torch.testing.assert_close(own, other, rtol=2e-3, atol=2e-3)
+        visible = plain.mask[:, 0, 0]
+        memories = (model.decoder_memory(encoded).layers for encoded in (known, plain))
+        for own, other in zip(*memories, strict=True):
+            for side in range(2):
+                pair = (part[side].transpose(1, 2)[visible] for part in (own, other))
+                torch.testing.assert_close(*pair, rtol=0.03, atol=0.03)
+
+
+@torch.inference_mode()
+def test_company_and_history_make_no_difference(model):
+    alone = [of_each(KnownTerms(model), [pair])[0] for pair in (FIRST, SECOND, THIRD)]
+    terms = KnownTerms(model)
+    of_each(terms, [SECOND, ((20, 21, 22, 23), (24,))])
+    for expected, found in zip(alone, of_each(terms, [FIRST, SECOND, THIRD]), strict=True):
+        torch.testing.assert_close(found, expected, rtol=1e-3, atol=1e-6)  # a bit of half precision
+
+
+@torch.inference_mode()
+def test_a_row_comes_out_the_same_in_any_company():
+    torch.manual_seed(0)
+    states, weight, bias = torch.randn(9, 32) * torch.rand(9, 1), torch.randn(24, 32), torch.randn(24)
+    for layer, lowest, given in (
+        (QuantisedLinear(weight, bias), -1, states),
+        (QuantisedLinear(weight, None), 0, states.relu()),
+    ):
+        found = layer.by_row(given, lowest)
+        assert all(torch.equal(layer.by_row(given[[row]], lowest)[0], found[row]) for row in range(9))
+        expected = given @ layer.weight.T + (0 if layer.bias is None else bias)
+        torch.testing.assert_close(found, expected, rtol=0, atol=0.2)
+        assert (found - expected).abs().mean() < (layer(given) - expected).abs().mean()  # one scale for all is coarser
+
+
+@torch.inference_mode()
+def test_there_is_a_bound_and_what_was_asked_for_last_stays(model, monkeypatch):
+    computed: list[tuple] = []
+    terms = KnownTerms(model, most_tokens=4)
+    own = terms._computed
+    monkeypatch.setattr(terms, "_computed", lambda pairs: computed.extend(pairs) or own(pairs))
+    of_each(terms, [FIRST, SECOND])  # three tokens and one
+    of_each(terms, [FIRST])
+    of_each(terms, [((20,), (21,))])  # pushes out SECOND, which was asked for before FIRST
+    of_each(terms, [FIRST])
+    assert computed == [FIRST, SECOND, ((20,), (21,))]
+    of_each(terms, [SECOND])
+    assert computed[3:] == [SECOND]
+    terms.forget()
+    of_each(terms, [SECOND])
+    assert computed[4:] == [SECOND]
+    of_each(terms, [((20, 21, 22, 23, 24), (25,))])  # more than there is room for: used, not kept
+    assert not terms._known and terms._tokens == 0
+
+
+@torch.inference_mode()
+def test_threads_share_it(model):
+    pairs = [((number,), (number + 1, number)) for number in range(4, 34)]
+    expected = dict(zip(pairs, of_each(KnownTerms(model), pairs), strict=True))
+    terms = KnownTerms(model, most_tokens=12)
+
+    @torch.inference_mode()
+    def work(seed: int) -> bool:
+        chosen = random.Random(seed).choices(pairs, k=10)
+        found = of_each(terms, chosen)
+        return all(torch.allclose(own, expected[pair], rtol=1e-3) for own, pair in zip(found, chosen, strict=True))
+
+    with ThreadPoolExecutor(4) as pool:
+        assert all(pool.map(work, range(200)))
+    assert terms._tokens == sum(len(source) for source, _ in terms._known) <= 12
+
+
+@pytest.mark.parametrize("settings, precision", [({"variant": "paper"}, "int8"), ({"variant": "copy"}, "float32")])
+def test_other_models_compute_as_they_did(make_model, settings, precision):
+    model = make_model(**settings)
+    model.use_precision(precision)
+    assert not KnownTerms.can_know(model)
