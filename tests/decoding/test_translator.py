@@ -8,9 +8,9 @@ import sys
 import pytest
 import torch
 
-from termweave import Constraint, Translation, Translator
+from termweave import Constraint, Glossary, GlossaryEntry, Terminology, Translation, Translator
 from termweave.decoding import crew, searcher, stutter
-from termweave.decoding.batching import Request
+from termweave.decoding.batching import Request, has_few, wishes_of
 from termweave.decoding.beam import Hypothesis, beam_search
 from termweave.decoding.demands import Wishes
 from termweave.decoding.terminology import TermPlan
@@ -241,9 +241,32 @@ def test_many_constraints_are_guaranteed_from_the_start(translator, told_outputs
     "subwords, constraints, expected",
     [(5, 1, True), (5, 2, False), (19, 2, False), (20, 2, True), (30, 3, True), (300, 3, True), (300, 4, False)],
 )
-def test_what_is_few_goes_by_the_length_of_the_sentence(translator, subwords, constraints, expected):
+def test_what_is_few_goes_by_the_length_of_the_sentence(subwords, constraints, expected):
     wishes = Wishes(required=(Constraint("Haus", "house"),) * constraints)
-    assert translator._has_few(Request(0, [5] * subwords, [], (), wishes, TermPlan())) is expected
+    assert has_few(Request(0, [5] * subwords, [], (), wishes, TermPlan())) is expected
+
+
+@pytest.mark.parametrize(
+    "text, expected",
+    [
+        ("Haus", True),
+        ("Haus %s", True),
+        ("%s %d %f", True),
+        ("Haus Fluss", False),
+        ("Haus Haus", False),
+        ("Mehl Haus", True),
+    ],
+)
+def test_of_words_that_a_glossary_chose_one_is_few(text, expected):
+    """What is kept as it is, or only preferred, does not count."""
+    entries = (
+        GlossaryEntry("Haus", ("building",)),
+        GlossaryEntry("Fluss", ("stream",)),
+        GlossaryEntry("Mehl", ("meal",), policy="prefer"),
+    )
+    plan = Terminology(Glossary(entries), "de-en").plan(text)
+    assert len(plan.terms) == len(text.split())
+    assert has_few(Request(0, [5] * 100, [], (), wishes_of((), plan, (), False), plan)) is expected
 
 
 def test_the_first_translation_needs_no_compiler(make_folder):

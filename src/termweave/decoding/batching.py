@@ -18,6 +18,8 @@ from termweave.decoding.terminology import TermPlan
 
 UNKNOWN_EXPANSION = 1.5  # subwords of an output for each of its source, at most, as far as nothing better is known
 LONG = 1.1  # times what a source expands to: from there on, an output gains nothing by being longer
+MOST_FEW, SUBWORDS_FOR_ONE = 3, 10  # what is few: so many at most, and one for each so many subwords
+MOST_CHOSEN = 1  # the same of words that a glossary chose
 MOST_TIMES, MORE = 1.3, 8  # the same times, and so many tokens: as long as outputs get, but for what they must meet
 
 Item = TypeVar("Item")
@@ -42,6 +44,16 @@ class Request:
     def expected(self) -> float:
         """Tokens of its translation, if nothing must be met."""
         return len(self.source) * self.expansion
+
+
+def has_few(request: Request) -> bool:
+    """Can a model that knows constraints be trusted to meet them by itself? A few for its length, mostly.
+
+    Those of a short sentence leave it little to say by itself; and words that somebody chose for all sentences are
+    missed more often than those of a reference, or what is kept as it is.
+    """
+    few = min(MOST_FEW, max(1, len(request.source) // SUBWORDS_FOR_ONE))
+    return len(request.wishes.required) <= few and request.plan.chosen <= MOST_CHOSEN
 
 
 def wishes_of(constraints: Sequence[Constraint], plan: TermPlan, forbidden: Sequence[str], ordered: bool) -> Wishes:

@@ -174,6 +174,11 @@ class TermPlan:
     def required(self) -> tuple[Constraint, ...]:
         return tuple(term.constraint for term in self.terms if term.is_required)
 
+    @functools.cached_property
+    def chosen(self) -> int:
+        """How many required terms are to be translated in a certain way, not kept as they are."""
+        return sum(term.is_required and term.match.entry.policy == "must" for term in self.terms)
+
     def receipts(
         self, text: str, spans: Sequence[Span | None], language: str, given: Sequence[Constraint] = ()
     ) -> tuple[Receipt, ...]:

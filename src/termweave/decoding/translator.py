@@ -18,7 +18,7 @@ from termweave.constraints.glossary import Glossary
 from termweave.constraints.source_places import replace_sources
 from termweave.data.batches import constraints_from_ids
 from termweave.decoding.automaton import MOST_BITS
-from termweave.decoding.batching import UNKNOWN_EXPANSION, Request, batches, wishes_of
+from termweave.decoding.batching import UNKNOWN_EXPANSION, Request, batches, has_few, wishes_of
 from termweave.decoding.beam import Hypothesis, SearchOptions
 from termweave.decoding.cdalign import place_constraints
 from termweave.decoding.crew import by_crew, crew_size, share_of
@@ -48,7 +48,6 @@ from termweave.text.words import BROKEN, Span, normalise
 
 REMEMBERED = 20_000  # constraints as ids
 ATTEMPTS = 20  # searches of a sentence whose text does not keep what was wished for
-MOST_FEW, SUBWORDS_FOR_ONE = 3, 10  # what is few: so many at most, and one for each so many subwords
 
 
 @dataclass(frozen=True)
@@ -326,7 +325,7 @@ class Translator:
         crew, tokens = crew_size(self.model.embedding.device), sum(len(own.source) + 2 for own in requests)
         share = share_of(batch_tokens, tokens, crew)
         together = list(batches(requests, share, self._searcher.steps(options)))
-        tried = [[replace(own, wishes=Wishes()) if self._has_few(own) else own for own in batch] for batch in together]
+        tried = [[self._first_try(own) for own in batch] for batch in together]
         each = self._searcher.search_each(tried, self._lead(direction), options)
         missed, flawed = [], []
         for batch, asked_for, found in zip(together, tried, each, strict=True):
@@ -348,6 +347,10 @@ class Translator:
         yield from self._solve_each(missed, direction, wider, nbest, share // 2)
         yield from self._solve_each(flawed, direction, options, nbest, share)
 
+    def _first_try(self, request: Request) -> Request:
+        is_plain = not request.wishes.required or (self.takes_constraints and has_few(request))
+        return replace(request, wishes=Wishes()) if is_plain else request
+
     def _solve_each(
         self, requests: list[Request], direction: str | None, options: SearchOptions, nbest: int, batch_tokens: int
     ) -> Iterator[tuple[Request, list[Hypothesis]]]:
@@ -356,11 +359,6 @@ class Translator:
             crew = crew_size(self.model.embedding.device)
             solved = by_crew(lambda batch: [*self._solve(batch, direction, options, nbest)], together, crew)
             yield from chain.from_iterable(solved)
-
-    def _has_few(self, request: Request) -> bool:
-        """Few for its length: those of a short sentence leave it little to say by itself."""
-        few = min(MOST_FEW, max(1, len(request.source) // SUBWORDS_FOR_ONE)) if self.takes_constraints else 0
-        return len(request.wishes.required) <= few
 
     def _search(
         self, lead: Sequence[int], options: SearchOptions, batch: Sequence[Request], strict: bool = False
