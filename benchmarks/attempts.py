@@ -2,7 +2,7 @@
 
     python benchmarks/attempts.py [--only NAME ...] [--output docs/results/attempts.json]
 
-All start from one stage 1; each changes one thing about stage 2 of `paper`. `copy` stands beside them. Each takes a
+All start from one stage 1 and change something about stage 2 of `paper`. `copy` stands beside them. Each takes a
 quarter of a minute to a minute on one core. Done attempts are not done again: their folder is `runs/attempts`.
 """
 

@@ -1,7 +1,7 @@
 """The ready model measured: what MODEL_CARD.md reports, from JSON files that this writes.
 
-    python benchmarks/ready.py quality --text carry/ready --glossary carry/ready/software.en-de.tsv
-    python benchmarks/ready.py terms   --text carry/ready --glossary carry/ready/software.en-de.tsv
+    python benchmarks/ready.py quality --precision int8 --text carry/ready --glossary carry/ready/software.en-de.tsv
+    python benchmarks/ready.py terms   --precision int8 --text carry/ready --glossary carry/ready/software.en-de.tsv
     OMP_WAIT_POLICY=PASSIVE python benchmarks/ready.py speed  # as our commands do; the other options as above
     python benchmarks/ready.py shape   --text carry/ready --sentences 500 --model MODEL --name deep
     python benchmarks/ready.py card

@@ -24,7 +24,11 @@ case "$*" in
     [ ! -e "$record" ] || echo "$steps has a record" >>calls.txt
     [[ $steps != train.* ]] || { sleep 0.3; touch "$record"; }
     echo "$steps" >>calls.txt
-    [[ "$*" != *--leave* ]] || { echo "train.lost: waiting for another run to do it"; sleep 20; }
+    [[ "$*" != *--leave* ]] || {
+        echo "train.lost: waiting for another run to do it"
+        [ ! -e busy.txt ] || { sleep 0.3; echo "decode: begun"; sleep 3; echo scored >>calls.txt; exit; }
+        sleep 20
+    }
     ;;
 *experiment.json) [ ! -e speed.txt ] || cat speed.txt ;;
 esac
@@ -81,6 +85,12 @@ def test_what_is_done_is_left_alone_and_what_is_lost_is_forgotten(place: Path):
     assert not [call for call in calls if call.endswith("has a record")]
     assert sorted(calls) == ["prepare", "train.paper", "train.stage1"]
     assert calls.index("train.stage1") < calls.index("train.paper")
+
+
+def test_what_is_being_scored_when_all_is_trained_is_waited_for(place: Path):
+    (place / "busy.txt").touch()
+    calls = sit(place, "done   train.stage1", "to do  train.vanilla", "to do  score.vanilla.news.hard")
+    assert calls[-1] == "scored"
 
 
 def test_enough_begins_no_further_model(place: Path):

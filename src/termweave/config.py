@@ -159,6 +159,10 @@ class ModelConfig:
         return self.attention and self.variant != "pointer"
 
     @property
+    def layers(self) -> int:
+        return self.encoder_layers + self.decoder_layers
+
+    @property
     def replaces_source(self) -> bool:
         """Do constraints take the place of their sources in the input?"""
         return self.attention and self.variant == "pointer"

@@ -210,10 +210,21 @@ def test_what_is_left_to_others_is_waited_for(words: Words, monkeypatch: pytest.
         if len(slept) == 3:
             record.write_text(finished)
 
+    said: list[str] = []
     monkeypatch.setattr(runner.time, "sleep", sleep)
+    monkeypatch.setattr(runner.console, "print", lambda text, **_: said.append(text))
     progress = run_experiment(EXPERIMENT, leave=["oth*"], device="cpu")
     assert (progress.finished, progress.left) == (("greedy", "set", "decode", "score"), ())
     assert len(slept) == 3
+    assert [line for line in said if "waiting" in line or "begun" in line] == [
+        "other: waiting for another run to do it",
+        "decode: begun",
+    ]  # whoever watches knows it is at work
+
+
+def test_to_leave_all_that_is_wanted_would_wait_for_ever(words: Words):
+    with pytest.raises(ConfigError, match="all steps that are wanted are left"):
+        run_experiment(EXPERIMENT, only=["train"], leave=["tr*"], device="cpu")
 
 
 def test_a_pattern_without_a_step_is_an_error(words: Words):

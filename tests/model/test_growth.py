@@ -107,3 +107,9 @@ def test_what_is_as_deep_stays_as_it_is():
 def test_layers_cannot_be_taken_away_or_added_behind_a_norm(found, wanted):
     with pytest.raises(CheckpointError, match="only layers can be added"):
         deepened(made(found).state_dict(), found, wanted)
+
+
+def test_a_model_that_sees_constraints_cannot_grow():
+    seeing = dataclasses.replace(SHALLOW, attention=True)
+    with pytest.raises(CheckpointError, match="start from its stage 1"):
+        deepened(made(seeing).state_dict(), seeing, dataclasses.replace(seeing, encoder_layers=4))

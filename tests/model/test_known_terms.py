@@ -10,6 +10,7 @@ import pytest
 import torch
 
 from termweave.data.batches import constraints_from_ids
+from termweave.model import known_terms
 from termweave.model.known_terms import KnownTerms
 from termweave.model.quantised import QuantisedLinear
 from termweave.model.transformer import Transformer
@@ -85,31 +86,50 @@ def test_a_row_comes_out_the_same_in_any_company():
         assert (found - expected).abs().mean() < (layer(given) - expected).abs().mean()  # one scale for all is coarser
 
 
+def room_for(model, *pairs) -> int:
+    """Bytes of some terms together."""
+    terms = KnownTerms(model)
+    of_each(terms, list(pairs))
+    return terms._bytes
+
+
 @torch.inference_mode()
 def test_there_is_a_bound_and_what_was_asked_for_last_stays(model, monkeypatch):
-    computed: list[tuple] = []
-    terms = KnownTerms(model, most_tokens=4)
+    monkeypatch.setattr(known_terms, "LARGE", 1)
+    other, computed = ((20,), (21,)), []
+    terms = KnownTerms(model, most_bytes=max(room_for(model, FIRST, SECOND), room_for(model, FIRST, other)))
     own = terms._computed
     monkeypatch.setattr(terms, "_computed", lambda pairs: computed.extend(pairs) or own(pairs))
-    of_each(terms, [FIRST, SECOND])  # three tokens and one
+    of_each(terms, [FIRST, SECOND])
     of_each(terms, [FIRST])
-    of_each(terms, [((20,), (21,))])  # pushes out SECOND, which was asked for before FIRST
+    of_each(terms, [other])  # pushes out SECOND, which was asked for before FIRST
     of_each(terms, [FIRST])
-    assert computed == [FIRST, SECOND, ((20,), (21,))]
+    assert computed == [FIRST, SECOND, other]
     of_each(terms, [SECOND])
     assert computed[3:] == [SECOND]
     terms.forget()
+    assert terms._bytes == 0
     of_each(terms, [SECOND])
     assert computed[4:] == [SECOND]
-    of_each(terms, [((20, 21, 22, 23, 24), (25,))])  # more than there is room for: used, not kept
-    assert not terms._known and terms._tokens == 0
 
 
 @torch.inference_mode()
-def test_threads_share_it(model):
+@pytest.mark.parametrize("large", [(tuple(range(5, 25)), (25,)), ((25,), tuple(range(5, 25)))])
+def test_what_is_large_on_either_side_is_not_kept_and_pushes_nothing_out(model, monkeypatch, large):
+    monkeypatch.setattr(known_terms, "LARGE", 2)
+    terms = KnownTerms(model, most_bytes=2 * room_for(model, large) - 2)
+    of_each(terms, [FIRST, large])
+    assert list(terms._known) == [FIRST]
+    assert terms._bytes == room_for(model, FIRST)
+
+
+@torch.inference_mode()
+def test_threads_share_it(model, monkeypatch):
+    monkeypatch.setattr(known_terms, "LARGE", 1)
     pairs = [((number,), (number + 1, number)) for number in range(4, 34)]
     expected = dict(zip(pairs, of_each(KnownTerms(model), pairs), strict=True))
-    terms = KnownTerms(model, most_tokens=12)
+    most = room_for(model, *pairs[:12])
+    terms = KnownTerms(model, most_bytes=most)
 
     @torch.inference_mode()
     def work(seed: int) -> bool:
@@ -119,7 +139,7 @@ def test_threads_share_it(model):
 
     with ThreadPoolExecutor(4) as pool:
         assert all(pool.map(work, range(200)))
-    assert terms._tokens == sum(len(source) for source, _ in terms._known) <= 12
+    assert terms._bytes == sum(term.bytes for term in terms._known.values()) <= most
 
 
 @pytest.mark.parametrize("settings, precision", [({"variant": "paper"}, "int8"), ({"variant": "copy"}, "float32")])

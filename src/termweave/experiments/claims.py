@@ -30,7 +30,8 @@ class Measured:
     def __init__(self, results: Results, test_set: str, ours: str) -> None:
         self._results, self._test_set = results, test_set
         self._systems = {system["paper"]: system["name"] for system in results.plan["systems"] if system["paper"]}
-        self._systems |= {OURS: ours, OURS_GUARANTEED: ours + GUARANTEED}
+        if self._systems.get(OURS) != ours:
+            self._systems |= {OURS: ours, OURS_GUARANTEED: ours + GUARANTEED}
 
     def score(self, method: str, score: str, kind: str = "hard") -> float:
         return self._figure(f"score.{self._systems[method]}.{self._test_set}.{kind}", score)

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from enum import Enum, auto
 
 from termweave.accelerators import choose_device
-from termweave.errors import BusyError
+from termweave.errors import BusyError, ConfigError
 from termweave.experiments.context import WORK, Context
 from termweave.experiments.graph import Result, Step
 from termweave.experiments.plan import Experiment
@@ -49,8 +49,11 @@ class _Visit:
         done = self.records.done()
         return self.context.graph.due(self.wanted, done.__contains__, self.context.has_product)
 
-    def attempt(self, step: Step) -> _Outcome:
-        """Two visits may work on different steps at the same time, never on the same one."""
+    def attempt(self, step: Step, waited: bool) -> _Outcome:
+        """Two visits may work on different steps at the same time, never on the same one.
+
+        waited: it was said that nothing could be done, so that something is must be said too.
+        """
         started = time.monotonic()
         try:
             with locked(self.context.experiment.root / WORK / "locks" / step.name, "termweave experiment run"):
@@ -58,6 +61,8 @@ class _Visit:
                 if step not in due:
                     return _Outcome.DONE  # the other visit has just finished it
                 self._forget_outdated(step)
+                if waited:
+                    console.print(f"{step.name}: begun", highlight=False, markup=False)
                 result = step.work(self.context)
                 if result is None:
                     return _Outcome.STOPPED
@@ -78,16 +83,14 @@ class _Visit:
                 remove(self.context.home(step.name))
             remove(self.records.path(step.name))  # last: a visit that is killed here begins anew
 
-    def attempt_any(self, due: Sequence[Step]) -> _Outcome:
+    def attempt_any(self, due: Sequence[Step], waited: bool) -> _Outcome:
         """The first that no other visit is at work on, or will be."""
         names = {step.name for step in due}
         for step in due:
-            if (
-                step.name not in self.left
-                and names.isdisjoint(step.needs)
-                and (outcome := self.attempt(step)) is not _Outcome.BUSY
-            ):
-                return outcome
+            if step.name not in self.left and names.isdisjoint(step.needs):
+                outcome = self.attempt(step, waited)
+                if outcome is not _Outcome.BUSY:
+                    return outcome
         return _Outcome.BUSY
 
 
@@ -108,12 +111,14 @@ def run_experiment(
     context = Context(experiment, graph, device, deadline)
     write_experiment(experiment, graph)
     common = provenance(experiment, choose_device(device))
-    left = frozenset(graph.matching(leave)) if leave else frozenset()
-    visit = _Visit(context, Records(experiment.root, graph), common, graph.matching(only), left)
+    wanted, left = graph.matching(only), frozenset(graph.matching(leave) if leave else ())
+    if left.issuperset(wanted):
+        raise ConfigError("all steps that are wanted are left to other commands; leave fewer, or ask for more")
+    visit = _Visit(context, Records(experiment.root, graph), common, wanted, left)
     waited = False
     # What is due is asked anew after every step: what is made again may be something else, and other visits work too.
     while (due := visit.due()) and not context.is_over:
-        outcome = visit.attempt_any(due)
+        outcome = visit.attempt_any(due, waited)
         if outcome is _Outcome.STOPPED:
             break
         if outcome is _Outcome.BUSY:

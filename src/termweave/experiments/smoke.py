@@ -81,8 +81,8 @@ def _is_turned(experiment: Experiment) -> bool:
 
 def _small_model(model: ModelPlan, scale: Scale) -> ModelPlan:
     # The scale comes last: a model's own number of layers or steps would make it slow. One that grows still does.
-    deeper = [side for side in ("encoder", "decoder") if any(f"{side}_layers" in key for key in model.settings)]
-    grown = (f"model.{side}_layers=2" for side in deeper)
+    sides = [side for side in ("encoder", "decoder") if any(f"{side}_layers" in key for key in model.settings)]
+    grown = (f"model.{side}_layers=2" for side in sides if model.start)
     return dataclasses.replace(model, settings=(*model.settings, *scale.settings(), *grown))
 
 

@@ -32,6 +32,10 @@ def deepened(weights: Mapping[str, Tensor], found: ModelConfig, wanted: ModelCon
                 f"a model of {before} {side} layers with model.norm = {found.norm!r} cannot become one of {after}: "
                 "only layers can be added, and only with model.norm = 'pre'"
             )
+        if any(name.startswith("constraint_memory.") for name in weights):
+            raise CheckpointError(
+                f"a model with constraints in its attention cannot get more {side} layers; start from its stage 1"
+            )
         grown = _with_layers(grown, side, before, after)
     return grown
 

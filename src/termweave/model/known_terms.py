@@ -25,7 +25,8 @@ from termweave.model.vectors import FoldedAdapters
 if TYPE_CHECKING:
     from termweave.model.transformer import Transformer
 
-MOST_TOKENS = 8192  # of sources: with five layers of 512 dimensions, some 100 MB
+MOST_BYTES = 128 << 20  # some 8,000 tokens of each side, with the ready model
+LARGE = 16  # what takes more than one in so many of them is not kept: it would push out all the rest
 
 Phrase = Sequence[int]
 Pair = tuple[tuple[int, ...], tuple[int, ...]]
@@ -37,14 +38,18 @@ class KnownTerm(NamedTuple):
     attention: Tensor  # (source tokens, 2 · layers, d) keys and values of each layer
     copied: Tensor  # (target tokens, 2, d) keys and context of `copy`
 
+    @property
+    def bytes(self) -> int:
+        return self.attention.nbytes + self.copied.nbytes
+
 
 class KnownTerms:
     """Of one model. Threads may share it."""
 
-    def __init__(self, model: Transformer, most_tokens: int = MOST_TOKENS) -> None:
-        self._model, self._most_tokens = model, most_tokens
+    def __init__(self, model: Transformer, most_bytes: int = MOST_BYTES) -> None:
+        self._model, self._most_bytes = model, most_bytes
         self._known: OrderedDict[Pair, KnownTerm] = OrderedDict()  # those asked for last at the end
-        self._tokens = 0
+        self._bytes = 0
         self._lock = Lock()
 
     @staticmethod
@@ -57,7 +62,7 @@ class KnownTerms:
     def forget(self) -> None:
         with self._lock:
             self._known.clear()
-            self._tokens = 0
+            self._bytes = 0
 
     def recall(
         self, sentences: Sequence[Sequence[tuple[Phrase, Phrase]]], constraints: ConstraintTensors
@@ -92,11 +97,11 @@ class KnownTerms:
 
     def _remember(self, computed: dict[Pair, KnownTerm]) -> None:
         for pair, term in computed.items():
-            self._tokens += 0 if pair in self._known else len(pair[0])
-            self._known[pair] = term
-        while self._tokens > self._most_tokens:
-            pair, _ = self._known.popitem(last=False)
-            self._tokens -= len(pair[0])
+            if pair not in self._known and term.bytes <= self._most_bytes // LARGE:
+                self._known[pair] = term
+                self._bytes += term.bytes
+        while self._bytes > self._most_bytes:
+            self._bytes -= self._known.popitem(last=False)[1].bytes
 
     def _computed(self, pairs: list[Pair]) -> list[KnownTerm]:
         constraints = constraints_from_ids([[pair] for pair in pairs], self._model.padding)

@@ -154,7 +154,10 @@ class _Run:
         if start is not None:
             require_same_vocabulary(start, self.tokenizer)
             require_same_model(start, settings)
-            put_weights(model, deepened(load_weights(start), load_settings(start)[0], settings), start, new=True)
+            found = load_settings(start)[0]
+            if (added := settings.layers - found.layers) > 0 and self.group.first:
+                console.print(f"{name}: {added} layers more than {start}", highlight=False)
+            put_weights(model, deepened(load_weights(start), found, settings), start, new=True)
         torch.manual_seed(training.seed + 1000 + self.group.rank)  # dropout differs between processes
         validation = self.config.validation
         aligning = isinstance(stream, LinkedStream)  # translations do not change then, so there is nothing to validate
