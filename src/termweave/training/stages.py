@@ -156,7 +156,7 @@ class _Run:
             require_same_model(start, settings)
             found = load_settings(start)[0]
             if (added := settings.layers - found.layers) > 0 and self.group.first:
-                console.print(f"{name}: {added} layers more than {start}", highlight=False)
+                console.print(f"{name}: {added} layers more than {start}", highlight=False, soft_wrap=True)
             put_weights(model, deepened(load_weights(start), found, settings), start, new=True)
         torch.manual_seed(training.seed + 1000 + self.group.rank)  # dropout differs between processes
         validation = self.config.validation
