@@ -1,0 +1,62 @@
+#!/usr/bin/env bash
+# Prepared text for `sitting.sh` on a machine that has no copy of it, as small as can be, in two parts:
+#
+#     bash benchmarks/carry.sh pack    # here, after `termweave experiment run EXPERIMENT --only prepare --only 'set.*.all'`
+#     bash benchmarks/carry.sh ids     # there, before `PREPARED=later bash benchmarks/sitting.sh start`: all that stage 1 reads
+#     bash benchmarks/carry.sh links   # there, any time after it: all that stage 2 reads
+#
+# `pack` leaves carry/ids and carry/links, some 57 and 52 MB for 900,000 pairs of sentences; it takes six minutes then.
+# RESULTS: folder of the experiment. TEXT: its test sets, which are needed as text; carry/TEXT there too.
+set -eu
+RESULTS=${RESULTS:-results/de-en}
+TEXT=${TEXT:-carry/de-en}
+PLACE=${PLACE:-runs/sitting-run}
+PYTHON=${PYTHON:-python3}
+
+pack() {
+    local encoded pair file
+    encoded=$(echo "$RESULTS"/work/encode.*)
+    rm -rf carry/ids carry/links
+    mkdir -p carry/ids/text carry/links
+    for file in "$TEXT"/dev.* "$TEXT"/test.* "$TEXT"/gold.*; do [ ! -e "$file" ] || cp -L "$file" carry/ids/text/; done
+    tar czf carry/ids/small.tgz "$encoded"/{prepare.json,tokenizer.model,encoded} \
+        $(ls -d "$RESULTS"/work/{links,set}.* 2>/dev/null)
+    for pair in "$encoded"/*/; do
+        for file in "$pair"{source,target}.ids.*; do squeeze "$file" carry/ids; done
+        for file in "$pair"*.phrases.* "$pair"links.* "$pair"{source,target}.spans.*; do squeeze "$file" carry/links; done
+    done
+    du -sh carry/ids carry/links
+}
+
+squeeze() { # file, folder; the name says where it belongs
+    xz -6 -T0 -k -c "$1" >"$2/$(echo "$1" | sed 's|/|__|g').xz"
+}
+
+unpack() { # folder: each file stands under its name only when it is whole
+    local file
+    for file in "carry/$1"/*.xz; do
+        (
+            target=$PLACE/$(basename "$file" .xz | sed 's|__|/|g')
+            mkdir -p "$(dirname "$target")"
+            $PYTHON -c 'import lzma, shutil, sys; shutil.copyfileobj(lzma.open(sys.argv[1]), open(sys.argv[2], "wb"), 1 << 22)' \
+                "$file" "$target.part"
+            mv "$target.part" "$target"
+        ) &
+    done
+    wait
+}
+
+case ${1:-} in
+pack) pack ;;
+ids)
+    mkdir -p "$PLACE" "$TEXT"
+    tar xzf carry/ids/small.tgz -C "$PLACE"
+    cp carry/ids/text/* "$TEXT/"
+    unpack ids
+    ;;
+links)
+    unpack links
+    for folder in "$PLACE/$RESULTS"/work/encode.*; do echo everything >"$folder/prepared"; done # last: it is waited for
+    ;;
+*) sed -n '2,/^set -eu/{/^set -eu/d;s/^# \{0,1\}//p}' "$0" ;;
+esac
