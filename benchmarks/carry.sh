@@ -6,7 +6,7 @@
 #     bash benchmarks/carry.sh links   # there, any time after it: all that stage 2 reads
 #
 # `pack` leaves carry/ids and carry/links, some 57 and 52 MB for 900,000 pairs of sentences; it takes six minutes then.
-# RESULTS: folder of the experiment. TEXT: its test sets, which are needed as text; carry/TEXT there too.
+# RESULTS: folder of the experiment. TEXT: the folder of its test sets, which are needed as text, here and there.
 set -eu
 RESULTS=${RESULTS:-results/de-en}
 TEXT=${TEXT:-carry/de-en}
