@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import gc
+from contextlib import contextmanager
+
 import pytest
 import torch
 from hypothesis import given, settings
@@ -161,6 +164,29 @@ def test_old_stages_are_forgotten(token_model, monkeypatch):  # noqa: F811
         memory = token_model.decoder_memory(token_model.encode(torch.ones(batch, 1, dtype=torch.long)))
         beam_search(token_model, memory, torch.full((batch,), 3), TOKENS, options, steps=steps)
         assert len(steps._stages) <= 2
+
+
+@pytest.mark.parametrize("fails", [False, True])
+def test_no_garbage_is_collected_while_a_graph_is_recorded(monkeypatch, fails):
+    """Graphs of a model that was dropped may be among it: that ended the whole process on a GPU."""
+    collected = []
+
+    @contextmanager
+    def capture(graph, **options):
+        collected.append(gc.isenabled())
+        yield
+
+    monkeypatch.setattr(torch.cuda, "graph", capture)
+    assert gc.isenabled()
+    try:
+        with recorded.recording(None, (0, 0)):
+            collected.append(gc.isenabled())
+            if fails:
+                raise RuntimeError("out of memory")
+    except RuntimeError:
+        assert fails
+    assert collected == [False, False]
+    assert gc.isenabled()
 
 
 def test_tensors_of_all_kinds_are_copied(monkeypatch):

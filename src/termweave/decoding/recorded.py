@@ -10,11 +10,13 @@ few, sizes are rounded up; rows that only fill up the batch belong to nobody and
 from __future__ import annotations
 
 import copy
+import gc
 from collections import OrderedDict
-from collections.abc import Callable, Hashable, Iterable
+from collections.abc import Callable, Hashable, Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field, fields, is_dataclass, replace
 from functools import cached_property
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import torch
 from torch import Tensor
@@ -168,7 +170,7 @@ class RecordedSteps(FixedSteps):
         if encoder is None:
             inputs = mapped(given, lambda tensor: tensor.clone(memory_format=torch.contiguous_format))
             graph = torch.cuda.CUDAGraph()
-            with torch.cuda.graph(graph, pool=self._pool, capture_error_mode="thread_local"):
+            with recording(graph, self._pool):
                 memory = super().encode(*inputs)
             encoder = RecordedEncoder(leaves(inputs), memory, graph)
         self._encoders[key] = encoder
@@ -187,7 +189,7 @@ class RecordedSteps(FixedSteps):
         graph = stage.recordings[near_limit]
         if graph is None:
             graph = torch.cuda.CUDAGraph()
-            with torch.cuda.graph(graph, pool=self._pool, capture_error_mode="thread_local"):
+            with recording(graph, self._pool):
                 self._take(stage, near_limit)
             stage.recordings[near_limit] = graph
         graph.replay()
@@ -212,6 +214,23 @@ class RecordedSteps(FixedSteps):
             return len(state.searching)
         before.synchronize()
         return int(self._open)
+
+
+@contextmanager
+def recording(graph: torch.cuda.CUDAGraph, pool: Any) -> Iterator[None]:
+    """What is asked of the device inside becomes the graph.
+
+    Garbage stays where it is meanwhile: among it may be the graphs of a model that is no longer used, and CUDA does not
+    allow that one is thrown away while another is recorded.
+    """
+    collecting = gc.isenabled()
+    gc.disable()
+    try:
+        with torch.cuda.graph(graph, pool=pool, capture_error_mode="thread_local"):
+            yield
+    finally:
+        if collecting:
+            gc.enable()
 
 
 def copy_leaves(stage: Stage, state: BeamState, tensors: list[Tensor]) -> None:
