@@ -20,7 +20,7 @@ far_enough() { # process, its log, step: wait until one trainer is there, so tha
 
 start() {
     mkdir -p "$PLACE"
-    rm -f "$PLACE"/{over,trained,enough,progress.txt,seen.txt,told.txt} "$PLACE"/log.*.txt # of an earlier start
+    rm -f "$PLACE"/{over,trained*,enough,progress.txt,seen.txt,told.txt} "$PLACE"/{log,steps}.*.txt # of an earlier start
     for part in src benchmarks configs experiments pyproject.toml; do
         [ ! -e $part ] || cp -r $part "$PLACE/"
     done

@@ -7,25 +7,27 @@
 #
 # `pack` leaves carry/ids and carry/links, some 57 and 52 MB for 900,000 pairs of sentences; it takes six minutes then.
 # RESULTS: folder of the experiment. TEXT: the folder of its test sets, which are needed as text, here and there.
+# PARTS: where ids and links go, instead of carry/, if there are several experiments.
 set -eu
 RESULTS=${RESULTS:-results/de-en}
 TEXT=${TEXT:-carry/de-en}
+PARTS=${PARTS:-carry}
 PLACE=${PLACE:-runs/sitting-run}
 PYTHON=${PYTHON:-python3}
 
 pack() {
     local encoded pair file
     encoded=$(echo "$RESULTS"/work/encode.*)
-    rm -rf carry/ids carry/links
-    mkdir -p carry/ids/text carry/links
-    for file in "$TEXT"/dev.* "$TEXT"/test.* "$TEXT"/gold.*; do [ ! -e "$file" ] || cp -L "$file" carry/ids/text/; done
-    tar czf carry/ids/small.tgz "$encoded"/{prepare.json,tokenizer.model,encoded} \
+    rm -rf "$PARTS"/ids "$PARTS"/links
+    mkdir -p "$PARTS"/ids/text "$PARTS"/links
+    for file in "$TEXT"/dev.* "$TEXT"/test.* "$TEXT"/gold.*; do [ ! -e "$file" ] || cp -L "$file" "$PARTS"/ids/text/; done
+    tar czf "$PARTS"/ids/small.tgz "$encoded"/{prepare.json,tokenizer.model,encoded} \
         $(ls -d "$RESULTS"/work/{links,set}.* 2>/dev/null)
     for pair in "$encoded"/*/; do
-        for file in "$pair"{source,target}.ids.*; do squeeze "$file" carry/ids; done
-        for file in "$pair"*.phrases.* "$pair"links.* "$pair"{source,target}.spans.*; do squeeze "$file" carry/links; done
+        for file in "$pair"{source,target}.ids.*; do squeeze "$file" "$PARTS"/ids; done
+        for file in "$pair"*.phrases.* "$pair"links.* "$pair"{source,target}.spans.*; do squeeze "$file" "$PARTS"/links; done
     done
-    du -sh carry/ids carry/links
+    du -sh "$PARTS"/ids "$PARTS"/links
 }
 
 squeeze() { # file, folder; the name says where it belongs
@@ -34,7 +36,7 @@ squeeze() { # file, folder; the name says where it belongs
 
 unpack() { # folder: each file stands under its name only when it is whole
     local file
-    for file in "carry/$1"/*.xz; do
+    for file in "$PARTS/$1"/*.xz; do
         (
             target=$PLACE/$(basename "$file" .xz | sed 's|__|/|g')
             mkdir -p "$(dirname "$target")"
@@ -50,9 +52,9 @@ case ${1:-} in
 pack) pack ;;
 ids)
     mkdir -p "$PLACE" "$TEXT"
-    tar xzf carry/ids/small.tgz -C "$PLACE"
-    cp carry/ids/text/* "$TEXT/"
+    cp "$PARTS"/ids/text/* "$TEXT/"
     unpack ids
+    tar xzf "$PARTS"/ids/small.tgz -C "$PLACE" # last: it has the mark that is waited for
     ;;
 links)
     unpack links

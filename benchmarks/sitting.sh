@@ -1,101 +1,127 @@
 #!/usr/bin/env bash
-# A whole experiment on one GPU, in one sitting or several, in the background, so that each may be watched in short visits:
+# Whole experiments on one GPU, in one sitting or several, in the background, so that each may be watched in short visits:
 #
 #     bash benchmarks/sitting.sh start             # works in a copy of the project, runs/sitting-run
 #     bash benchmarks/sitting.sh watch 500         # shows what is new, at most so many seconds, until it is over
 #     bash benchmarks/sitting.sh enough            # begins no further model; measures speed and ends
 #     OUT=folder bash benchmarks/sitting.sh bring stage1 1   # the model for the next sitting: its first four parts
 #
-# Models are trained one after the other, each compiled while the one before is at its end. Beside them another process
-# translates and scores with every model that is done. When all is scored, speed is measured, alone. With OUT=folder,
-# `watch` leaves records, sets and translations there, as an archive in parts: `cat sitting.tgz.* | tar xz` in the project.
-# What an earlier sitting has made is taken up: results/ as it is, models from the parts that `bring` left, in any number of
-# folders carry/work-*; compiled code from carry/compiled.tgz. Nothing is trained that no step still to do reads.
+# Models are trained one after the other, stages 1 of all experiments first, each compiled while the one before is at its
+# end, so that the GPU has always something to do. Beside them another process scores what BESIDE says, to see early what
+# goes wrong. The rest is scored when all models of an experiment are there, by several processes. Speed comes last, alone.
+# With OUT=folder, `watch` leaves records, sets and translations there, as an archive in parts: `cat sitting.tgz.* | tar xz`
+# in the project. What an earlier sitting has made is taken up: results/ as it is, models from the parts that `bring` left, in
+# any number of folders carry/work-*; compiled code from carry/compiled.tgz. Nothing is trained that no step still to do reads.
 #
-# EXPERIMENT: its file. MODELS: those to train, in this order; others are left. WORKERS: processes that prepare the text.
-# PREPARED=later: the text was prepared elsewhere; stage 2 waits until it has come, that is until the file `prepared` is there.
+# EXPERIMENTS: their files. MODELS: those to train, in this order; others are left. WORKERS: processes that prepare the text.
+# PREPARED=later: the text was prepared elsewhere; each stage waits until what it reads has come (see carry.sh).
 # While the file `hold` exists in the copy, nothing is trained: measure other things alone, then delete it.
 set -u
 source "$(dirname "$0")/background.sh"
-EXPERIMENT=${EXPERIMENT:-experiments/de-en.toml}
+EXPERIMENTS=${EXPERIMENTS:-experiments/de-en.toml}
 OPTIONS=${OPTIONS:-} # such as --smoke, for a rehearsal
 DEVICE=${DEVICE:-auto}
-MODELS=${MODELS:-vanilla copy paper replace aligned paper-attention paper-output released paper-switched replace-switched copy-switched}
-NEXT_AT=${NEXT_AT:-600} # step of a model at which the next one starts
+MODELS=${MODELS:-vanilla replace aligned copy paper paper-attention paper-output released paper-switched replace-switched copy-switched}
+NEXT_AT=${NEXT_AT:-400} # step of a model at which the next one starts
+NEXT_AT_FIRST=${NEXT_AT_FIRST:-2700} # the same in stage 1
 PREPARED=${PREPARED:-here}
+BESIDE=${BESIDE:-score.*.rwth508.hard}
+SCORERS=${SCORERS:-3}
 PATIENCE=${PATIENCE:-4} # seconds between two looks at what is scored
 IDLE=${IDLE:-20}         # seconds after which nothing more is expected of it, when no model is trained any more
 
 value() { sed -n "s/^$1 = \"\(.*\)\"/\1/p" "$EXPERIMENT" | head -n 1; } # of a key at the top of the experiment
-FOLDER=results/$(value name)
-[[ $OPTIONS != *--smoke* ]] || FOLDER=$FOLDER-smoke
 
-look() { # what is to do, into steps.txt: a state and a name a line; records that do not hold any more are forgotten
-    logged status $PYTHON -m termweave experiment status $EXPERIMENT $OPTIONS
-    cp log.status.txt steps.txt
+turn_to() { # experiment: all that follows is about it
+    EXPERIMENT=$1
+    TITLE=$(value name)
+    FOLDER=results/$TITLE
+    [[ $OPTIONS != *--smoke* ]] || FOLDER=$FOLDER-smoke
+}
+
+look() { # what is to do, into steps.TITLE.txt: a state and a name a line; records that do not hold any more are forgotten
+    logged "$TITLE.status" $PYTHON -m termweave experiment status $EXPERIMENT $OPTIONS
+    cp "log.$TITLE.status.txt" "steps.$TITLE.txt"
     # A step that is named is not done because its files are gone, only if a step reads them: so its record goes too.
-    awk '/^again/ && $NF ~ /^(encode$|prepare$|train\.)/ { print $NF }' steps.txt | while read -r name; do
+    awk '/^again/ && $NF ~ /^(encode$|prepare$|train\.)/ { print $NF }' "steps.$TITLE.txt" | while read -r name; do
         [ "$name $PREPARED" = "prepare later" ] || rm -f "$FOLDER/records/$name.json"
     done
 }
 
-to_do() { grep -v '^done' steps.txt | grep -q " $1$"; } # step
+to_do() { grep -v '^done' "steps.$TITLE.txt" | grep -q " $1$"; } # step
 
 step() { # name of the log, further arguments
-    logged "$1" $PYTHON -m termweave experiment run $EXPERIMENT $OPTIONS --device "$DEVICE" "${@:2}"
-    tell "$1: $(grep -E '^[0-9]+/[0-9]+' "log.$1.txt" | tail -n 1 | cut -c1-120)"
+    logged "$TITLE.$1" $PYTHON -m termweave experiment run $EXPERIMENT $OPTIONS --device "$DEVICE" "${@:2}"
+    tell "$TITLE.$1: $(grep -E '^[0-9]+/[0-9]+' "log.$TITLE.$1.txt" | tail -n 1 | cut -c1-120)"
 }
 
-train() { # models, each started when the one before it has come far enough
-    local process processes=()
-    for model in "$@"; do
-        [ ! -e enough ] || break
-        to_do "train\.$model" || continue
-        step "train.$model" --only "train.$model" &
-        process=$!
-        processes+=($process)
-        far_enough $process "log.train.$model.txt" "$NEXT_AT"
-    done
-    [ ${#processes[@]} -eq 0 ] || wait "${processes[@]}"
+train() { # model, the step at which this returns and the next may start
+    to_do "train\.$1" || return 0
+    [ ! -e enough ] || return 0
+    step "train.$1" --only "train.$1" &
+    TRAINERS+=($!)
+    far_enough $! "log.$TITLE.train.$1.txt" "$2"
 }
 
-score() { # all that needs no more than the models that are done, as they come; until nothing else comes
-    local patterns=() pattern process
-    for pattern in 'score\.' 'calibrate\.' attention; do
-        ! to_do "$pattern.*" || patterns+=(--only "${pattern/\\./.*}")
+wait_for() { # file in the folder of the text, where that comes later
+    while [ "$PREPARED" = later ] && ! ls "$FOLDER"/work/encode.*/"$1" >/dev/null 2>&1; do sleep 1; done
+}
+
+score() { # name of the log, the file that says when all is trained, patterns of steps
+    local patterns=() process name=$1 trained=$2
+    for pattern in "${@:3}"; do
+        ! to_do "$(sed 's/\./\\./g; s/\*/.*/g' <<<"$pattern")" || patterns+=(--only "$pattern")
     done
     [ ${#patterns[@]} -gt 0 ] || return 0
-    step score "${patterns[@]}" --leave 'train.*' &
+    step "$name" "${patterns[@]}" --leave 'train.*' &
     process=$!
     while kill -0 $process 2>/dev/null; do
         sleep "$PATIENCE"
-        told
-        [ ! -e trained ] || ! waits_in_vain || kill_tree $process
+        [ ! -e "$trained" ] || ! waits_in_vain "log.$TITLE.$name.txt" || kill_tree $process
     done
-    told
 }
 
-waits_in_vain() { # for models that are not trained any more: it said so some time ago, and nothing since
-    tail -n 1 log.score.txt | grep -q waiting && [ $(($(date +%s) - $(stat -c %Y log.score.txt))) -ge "$IDLE" ]
+waits_in_vain() { # log: for models that are not trained any more: it said so some time ago, and nothing since
+    tail -n 1 "$1" | grep -q waiting && [ $(($(date +%s) - $(stat -c %Y "$1"))) -ge "$IDLE" ]
 }
 
 kill_tree() { pkill -TERM -P "$1" && sleep 1; }
 
+score_the_rest() { # each process has models of its own, so that none is loaded by several
+    local number
+    for ((number = 0; number < SCORERS; number++)); do
+        score "score.$number" "trained.$TITLE" $(systems | awk -v own=$number -v count="$SCORERS" '
+            !($2 in place) { place[$2] = models++ }
+            place[$2] % count == own { print "score." $1 ".*"; print "calibrate." $1 ".*" }
+            END { if (own == 0) print "attention" }') &
+    done
+    wait
+}
+
+systems() { # a line each: its name, its model, the tables it is a row of
+    $PYTHON - "$FOLDER/experiment.json" <<'END'
+import json, sys
+for system in json.load(open(sys.argv[1]))["plan"]["systems"]:
+    print(system["name"], system["model"], *system["tables"])
+END
+}
+
 told() { # scores that are new
-    $PYTHON - "$FOLDER"/records/score.*.json >>progress.txt <<'END'
+    $PYTHON - results/*/records/score.*.json >>progress.txt <<'END'
 import json, pathlib, sys
 seen = pathlib.Path("told.txt")
 before = seen.read_text().split() if seen.exists() else []
 for path in sys.argv[1:]:
     if path not in before and pathlib.Path(path).exists():
         record = json.load(open(path))
-        print(record["step"], "BLEU %(bleu).2f CSR %(csr_phrase_level).2f" % record["result"])
+        print(path.split("/")[1], record["step"], "BLEU %(bleu).2f CSR %(csr_phrase_level).2f" % record["result"])
 seen.write_text("\n".join(sys.argv[1:]))
 END
 }
 
 bring() { # model, which time: itself in bfloat16 and its record, as an archive in parts; at most four of them each time
     cd "$PLACE" || exit 1
+    turn_to "${EXPERIMENTS%% *}"
     [ -e "packed/$1.whole" ] || pack "$1"
     [ -e "packed/$1.whole" ] || { echo "$1 could not be packed: see $PLACE/log.pack.$1.txt" && return 1; }
     ls packed/"$1".part.* | tail -n +$((4 * $2 - 3)) | head -n 4 | while read -r part; do cp -v "$part" "$OUT/"; done
@@ -124,32 +150,64 @@ whole_run() {
     if ls carry/work-*/*.part.* >/dev/null 2>&1; then
         logged restore bash -c 'set -o pipefail; cat carry/work-*/*.part.* | tar xi'
     fi
-    look
-    # The text is prepared now, beside other work, not when the first model of stage 2 asks for it.
-    if [ "$PREPARED" = here ] && to_do prepare; then step prepare --only prepare & fi
-    while [ -e hold ]; do sleep 1; done
-    ! to_do 'train\.stage1' || step train.stage1 --only train.stage1
-    while [ "$PREPARED" = later ] && ! ls "$FOLDER"/work/encode.*/prepared >/dev/null 2>&1; do sleep 1; done
-    wait
-    look # another stage 1 makes other models
-    score &
-    train $MODELS
-    touch trained
-    wait
-    ! to_do 'speed\..*' || speed
+    while sleep "$PATIENCE"; do told; done &
+    local teller=$! jobs=() TRAINERS=()
+    first_stages
+    second_stages
+    wait "${jobs[@]}"
+    told
+    for experiment in $EXPERIMENTS; do
+        turn_to "$experiment"
+        ! to_do 'speed\..*' || speed
+    done
+    kill $teller
+}
+
+first_stages() {
+    local experiment
+    for experiment in $EXPERIMENTS; do
+        turn_to "$experiment"
+        wait_for encoded
+        look
+        # The text is prepared now, beside other work, not when the first model of stage 2 asks for it.
+        if [ "$PREPARED" = here ] && to_do prepare; then
+            step prepare --only prepare &
+            jobs+=($!)
+        fi
+        while [ -e hold ]; do sleep 1; done
+        train stage1 "$NEXT_AT_FIRST"
+    done
+}
+
+second_stages() {
+    local experiment model
+    for experiment in $EXPERIMENTS; do
+        turn_to "$experiment"
+        wait_for prepared
+        look # another stage 1 makes other models
+        score beside "trained.$TITLE" "$BESIDE" &
+        jobs+=($!)
+        for model in $MODELS; do train "$model" "$NEXT_AT"; done
+        (
+            while stays "${TRAINERS[@]}"; do sleep 1; done
+            touch "trained.$TITLE"
+            score_the_rest
+        ) &
+        jobs+=($!)
+    done
+}
+
+stays() { # processes: is any of them still there?
+    local process
+    for process in "$@"; do ! kill -0 "$process" 2>/dev/null || return 0; done
+    return 1
 }
 
 speed() { # only of models that are here: measuring must not begin with training
-    local patterns=() model system
-    while read -r system model; do
-        [ ! -e "$FOLDER/records/train.$model.json" ] || patterns+=(--only "speed.$system")
-    done < <($PYTHON - "$FOLDER/experiment.json" <<'END'
-import json, sys
-for system in json.load(open(sys.argv[1]))["plan"]["systems"]:
-    if "speed" in system["tables"]:
-        print(system["name"], system["model"])
-END
-    )
+    local patterns=() model system tables
+    while read -r system model tables; do
+        [[ " $tables " != *" speed "* ]] || [ ! -e "$FOLDER/records/train.$model.json" ] || patterns+=(--only "speed.$system")
+    done < <(systems)
     [ ${#patterns[@]} -eq 0 ] || step speed "${patterns[@]}"
 }
 

@@ -78,7 +78,7 @@ class SpeedPlan:
     """How inference speed is measured, on the `hard` constraints of the first test set."""
 
     batches: tuple[int, ...] = (1, 128)  # sentences translated at once
-    sentences: int = 512  # at most so many, and at most fifty batches
+    sentences: int = 512  # at most so many, and at most thirty batches
 
     def __post_init__(self) -> None:
         if not self.batches or min(self.batches) < 1 or self.sentences < 1:

@@ -13,7 +13,7 @@ from termweave.experiments.graph import Result, Step
 from termweave.experiments.plan import Experiment, Kind, SystemPlan, TestSetPlan
 from termweave.model.transformer import POSITIONS
 
-_MOST_BATCHES = 50  # when speed is measured: sentences one by one would take long otherwise
+_MOST_BATCHES = 30  # when speed is measured: sentences one by one would take long otherwise
 
 
 def decoding_steps(experiment: Experiment, system: SystemPlan, test_set: TestSetPlan) -> list[Step]:
