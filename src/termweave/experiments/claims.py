@@ -83,7 +83,9 @@ def _copied(measured: Measured) -> Verdict:
 def _switched(measured: Measured) -> Verdict:
     replace = measured.score("Replace", "csr_phrase_level", "switched")
     ours = measured.score(OURS, "csr_phrase_level", "switched")
-    return Verdict(replace < 50 and ours >= 90, f"Replace {number(replace)} %, ours {number(ours)} %")
+    bleu, plain = (measured.score(method, "bleu", "switched") for method in ("Replace", "Vanilla"))
+    shown = f"Replace {number(replace)} % (BLEU {number(bleu)}, vanilla has {number(plain)}), ours {number(ours)} %"
+    return Verdict(replace < 50 and ours >= 90, shown)
 
 
 def _attention(measured: Measured) -> Verdict:
