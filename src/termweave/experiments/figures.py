@@ -61,14 +61,19 @@ def _bleu_and_csr(results: Results, canvas: Figure, test_set: str) -> bool:
         scores = results.get(f"score.{system['name']}.{test_set}.hard")
         if scores is None or scores["csr_phrase_level"] is None:
             continue
-        point = scores["csr_phrase_level"], scores["bleu"]
-        axes.scatter(*point)
-        # To the left: the best systems crowd at the right edge.
-        axes.annotate(
-            system["name"], point, textcoords="offset points", xytext=(-6, 0), ha="right", va="center", fontsize=8
+        constrained = system["search"] != "beam"
+        # Names beside the points would lie upon each other: the best systems crowd in one corner.
+        axes.scatter(
+            scores["csr_phrase_level"],
+            scores["bleu"],
+            label=system["name"],
+            marker="s" if constrained else "o",
+            alpha=0.8,
         )
         shown = True
-    axes.set(xlabel="CSR, %", ylabel="BLEU", xlim=(-15, 102))
+    axes.set(xlabel="CSR, %", ylabel="BLEU", xlim=(0, 102))
+    if shown:
+        canvas.legend(loc="outside right center", fontsize=8, title_fontsize=8, title="squares:\nconstrained search")
     return shown
 
 
