@@ -5,11 +5,13 @@
 
 Reads what `termweave experiment run` has translated. Constraints are counted by their words and, given the prepared
 training text, by whether it has them as phrase pairs. A miss says how much of the constraint stands in the output.
+Last comes how many outputs have words of the source that they should not have.
 """
 
 from __future__ import annotations
 
 import argparse
+import re
 from collections import Counter
 from pathlib import Path
 
@@ -40,6 +42,12 @@ def seen_in_training(rows: list[ConstrainedSentence], prepared: Path) -> list[li
     return [[("unseen", "seen")[overlap.phrase_pairs[pair] > 0] for pair in pairs] for pairs in overlap.constraints]
 
 
+def is_left(text: str, row: ConstrainedSentence) -> bool:
+    """Does a word of the source stand in the output that the reference has not? Not counting names and short words."""
+    source, target, output = (set(re.findall(r"\w{4,}", each)) for each in (row.source, row.target, text))
+    return any(word[0].islower() for word in (output & source) - target)
+
+
 def report(results: Path, name: str, system: str, language: str, prepared: Path | None) -> str:
     [path] = results.glob(f"work/set.{name}.*/set.jsonl")
     [outputs] = results.glob(f"work/decode.{system}.{name}.*/outputs.json")
@@ -48,7 +56,8 @@ def report(results: Path, name: str, system: str, language: str, prepared: Path 
     given: Counter[tuple[str, int]] = Counter()
     met: Counter[tuple[str, int]] = Counter()
     misses: Counter[str] = Counter()
-    for row, text, seen in zip(rows, storage.read_json(outputs)["texts"], said, strict=True):
+    texts = storage.read_json(outputs)["texts"]
+    for row, text, seen in zip(rows, texts, said, strict=True):
         spans = locate(text, row.constraints, language)
         for constraint, span, word in zip(row.constraints, spans, seen, strict=True):
             kind = word, min(len(constraint.target.split()), LONGEST)
@@ -61,7 +70,9 @@ def report(results: Path, name: str, system: str, language: str, prepared: Path 
         for (seen, words), count in sorted(given.items())
     )
     kinds = ", ".join(f"{kind} {count}" for kind, count in misses.most_common())
-    return f"{system}, {name}: met, by words: {shares}\n  missed: {kinds}"
+    left = sum(map(is_left, texts, rows)) / len(rows)
+    met_shares = f"{system}, {name}: met, by words: {shares}"
+    return f"{met_shares}\n  missed: {kinds}\n  words of the source left in {left:.0%} of outputs"
 
 
 def main() -> None:
