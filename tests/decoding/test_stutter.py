@@ -81,6 +81,24 @@ def test_where_nothing_else_is_found_it_is_taken(translator, monkeypatch):
     assert search.forbidden == [(), (), ("the river the river",)]  # nothing new could be forbidden after that
 
 
+@pytest.mark.parametrize("constraints", [HOUSE, [*HOUSE, Constraint("Fluss", "bank"), Constraint("alt", "old")]])
+def test_what_nothing_can_be_ruled_out_of_is_not_searched_again(translator, monkeypatch, constraints):
+    """A stutter inside a word has no phrase that could be forbidden; the best output without it is taken, if any is."""
+    targets = " ".join(own.target for own in constraints)
+    searched: list[object] = []
+
+    def search(batch, options, meanwhile=None):
+        searched.append(batch)
+        texts = (f"{targets} {'_' * 9}", f"{targets} by", f"the {targets}")
+        hypotheses = [tuple(translator.subwords.target.encode(text)) for text in texts]
+        return [[Hypothesis(own, -1.0 - place, -5.0) for place, own in enumerate(hypotheses)]]
+
+    monkeypatch.setattr(translator._searcher, "search", search)
+    [result] = translator.translate(["das alte Haus am Fluss"], [constraints])
+    assert repetitions(translator.subwords.target.encode("_" * 9))
+    assert (result.text, len(searched)) == (f"{targets} by", 1)
+
+
 REPETITIVE = " ".join(["Fluss"] * REPEATS) + " Haus"
 
 

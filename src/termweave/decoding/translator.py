@@ -319,7 +319,7 @@ class Translator:
         A model that knows its constraints mostly meets a few of them. The sentences where it does not are searched
         again together, with twice the beam, so that what the model would say by itself has its usual places beside the
         rest. Of many it misses some in most sentences, and a plain model meets any only where it must: those are made
-        to from the start. What has flaws only is searched again as it was, with them ruled out.
+        to from the start. What has flaws only is searched again as it was, with them ruled out, if they can be.
         """
         language = self._language(direction)
         crew, tokens = crew_size(self.model.embedding.device), sum(len(own.source) + 2 for own in requests)
@@ -339,8 +339,10 @@ class Translator:
                     told = replace(told, found=tuple(self._kept(request, hypotheses, language, options.beam)))
                     if nbest == 1 and (other := nearly_as_good(told, self.subwords)):
                         yield request, [other]
+                    elif (better := stricter(told, self.subwords)).wishes == request.wishes:
+                        yield request, best_first(told, told.found, self.subwords)
                     else:
-                        flawed.append(stricter(told, self.subwords))
+                        flawed.append(better)
                 else:
                     yield request, kept
         wider = replace(options, beam=2 * options.beam)
