@@ -46,10 +46,8 @@ def test_the_loops_do_what_the_tensors_do(demands, beam, steps, aware, seed):
     assert torch.equal(values, closed)
     maxima = chunk_maxima(scores.values)
     tokens = torch.nn.functional.pad(automaton.tokens, (0, 1), value=END)
+    bests = best_candidates(scores, so_far, 2 * beam, maxima), best_of_each(scores, so_far, maxima)
     given = (
-        best_candidates(scores, so_far, 2 * beam, maxima),
-        best_of_each(scores, so_far, maxima),
-        scores_of(scores, so_far, tokens),
         so_far + scores.offset,
         wished,
         torch.randint(5, 17, (len(demands),)),
@@ -58,8 +56,8 @@ def test_the_loops_do_what_the_tensors_do(demands, beam, steps, aware, seed):
         2 * beam,
         aware,
     )
-    expected, after = vdba.choose_by_tensors(automaton, place, *given)
-    found, (nodes, bits) = bank_loops.choose(automaton, (place.nodes, place.bits), *given)
+    expected, after = vdba.choose_by_tensors(automaton, place, *bests, scores_of(scores, so_far, tokens), *given)
+    found, (nodes, bits) = bank_loops.choose(automaton, (place.nodes, place.bits), *bests, scores.values, *given)
     assert torch.equal(found.scores, expected.scores)
     real = expected.scores > IMPOSSIBLE  # which of the impossible ones come last does not matter
     pairs = (

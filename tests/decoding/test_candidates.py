@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from termweave.decoding.candidates import (
     CHUNK,
     Candidates,
+    best_by_tensors,
     best_candidates,
     best_of_each,
     choose,
@@ -20,7 +21,13 @@ from termweave.model.output import Scores
 
 
 def best(scores: Scores, so_far: torch.Tensor, count: int) -> Candidates:
-    return best_candidates(scores, so_far, count, chunk_maxima(scores.values))
+    """By the loops, and by the tensors of other devices: the same."""
+    given = scores, so_far, count, chunk_maxima(scores.values)
+    found, same = best_candidates(*given), best_by_tensors(*given)
+    for own, other in zip(as_tuples(found), as_tuples(same), strict=True):
+        pairs = zip(own, other, strict=True)
+        assert all(one == another or one[0] == another[0] == float("-inf") for one, another in pairs)
+    return found
 
 
 def sorted_candidates(scores: Scores, so_far: torch.Tensor, count: int) -> list[list[tuple[float, int, int]]]:

@@ -104,7 +104,7 @@ def choose(
     place: tuple[Tensor, Tensor],  # nodes and bits
     best: Candidates,  # of the sentence
     own_best: Candidates,  # of each hypothesis
-    token_scores: Tensor,  # (batch, beam, columns + 1) of each hypothesis with the automaton's tokens, and with the end
+    values: Tensor,  # (batch, beam, vocabulary) of `Scores`
     base: Tensor,  # (batch, beam) what every score of a hypothesis begins with
     wished: Tensor,
     limits: Tensor,
@@ -123,7 +123,8 @@ def choose(
         _arrays(*place),
         _arrays(best.scores, best.parents, best.tokens),
         _arrays(own_best.scores, own_best.tokens),
-        _arrays(token_scores, base, wished),
+        values.numpy(),
+        _arrays(base, wished),
         (limits - length).numpy(),
         end,
         aware,
@@ -152,13 +153,14 @@ def _choose(
     place: tuple[Array, ...],
     best: tuple[Array, ...],
     own_best: tuple[Array, ...],
+    values: Array,
     given: tuple[Array, ...],
     room: Array,
     end: int,
     aware: bool,
     chosen: tuple[Array, ...],
 ) -> None:
-    token_scores, base, wished = given
+    base, wished = given
     beam, columns = base.shape[1], tables.tokens.shape[1]
     listed = best[0].shape[1]
     size = listed + beam + beam * (columns + 1)
@@ -190,7 +192,7 @@ def _choose(
             if wished[row, index] + base[row, index] > own_best[0][row, index]:
                 missing = _missing_of(own, before[0][index], before[1][index], is_ordered)
                 most[index] = min(most[index], missing - 1)
-        count = _list(own, best, own_best, token_scores[row], row, end, scores, keys)
+        count = _list(own, best, own_best, values[row], base[row], row, end, scores, keys)
         _follow(own, before, is_ordered, shared, end, most, known, scores[:count], keys)
         _take(scores[:count], keys, aware, row, chosen)
 
@@ -200,7 +202,8 @@ def _list(
     own: Tables,
     best: tuple[Array, ...],
     own_best: tuple[Array, ...],
-    token_scores: Array,
+    values: Array,
+    base: Array,
     row: int,
     end: int,
     scores: Array,
@@ -208,7 +211,7 @@ def _list(
 ) -> int:
     """Scores, parents, tokens and columns of all that is possible, nothing twice; returns how many they are."""
     count, columns = 0, len(own.tokens)
-    listed, beam = best[0].shape[1], len(token_scores)
+    listed, beam = best[0].shape[1], len(base)
     for index in range(listed + beam):
         is_own = index >= listed
         parent = index - listed if is_own else best[1][row, index]
@@ -225,8 +228,8 @@ def _list(
     for parent in range(beam):
         for column in range(columns + 1):
             token = end if column == columns else own.tokens[column]
-            score = token_scores[parent, -1] if column == columns else token_scores[parent, column]
-            if token >= 0 and score > IMPOSSIBLE:
+            score = values[parent, token] + base[parent] if token >= 0 else IMPOSSIBLE
+            if score > IMPOSSIBLE:
                 scores[count], keys[0, count], keys[1, count], keys[2, count] = score, parent, token, column
                 count += 1
     return count
@@ -251,6 +254,7 @@ def _follow(
     completes, lowest, bit_length = own.completes, own.lowest, own.bit_length
     phrase_bits, gains, inner_gains = own.phrase_bits, own.gains, own.inner_gains
     inner_start, vocabulary_open_end = shared[1], shared[2]
+    counted, inside = UNKNOWN, 0
     for index in range(len(scores)):
         parent, token, column = keys[0, index], keys[1, index], keys[2, index]
         node = nodes[parent]
@@ -268,14 +272,16 @@ def _follow(
             missing = FAR
         else:
             if known[0, following] != fulfilled:
+                if counted != fulfilled:  # hypotheses of a sentence have mostly met the same
+                    counted, inside = fulfilled, _tokens_of(bit_length, fulfilled)
                 closed = _closed(completes[following], lowest[following], fulfilled, is_ordered)
                 known[0, following] = fulfilled
                 known[1, following] = _missing(
-                    bit_length,
+                    inside if closed == fulfilled else _tokens_of(bit_length, closed),
+                    inside,
                     phrase_bits,
-                    gains,
-                    inner_gains,
-                    following,
+                    gains[following],
+                    inner_gains[following],
                     fulfilled,
                     closed,
                     is_ordered,
@@ -298,8 +304,9 @@ def _closed(completes: int, lowest: int, bits: int, is_ordered: bool) -> int:
 @numba.njit(nogil=True, cache=True)
 def _missing_of(own: Tables, node: int, bits: int, is_ordered: bool) -> int:
     closed = _closed(own.completes[node], own.lowest[node], bits, is_ordered)
-    tables = own.bit_length, own.phrase_bits, own.gains, own.inner_gains
-    return _missing(*tables, node, bits, closed, is_ordered, _barred(own.forbidden[node], bits))
+    tokens = _tokens_of(own.bit_length, closed), _tokens_of(own.bit_length, bits)
+    tables = own.phrase_bits, own.gains[node], own.inner_gains[node]
+    return _missing(*tokens, *tables, bits, closed, is_ordered, _barred(own.forbidden[node], bits))
 
 
 @numba.njit(nogil=True, cache=True)
@@ -310,25 +317,23 @@ def _barred(needed: int, bits: int) -> bool:
 
 @numba.njit(nogil=True, cache=True)
 def _missing(
-    bit_length: Array,
+    missing: int,  # tokens of all that is not met, if the word ended here
+    missing_inside: int,  # the same if it goes on
     phrase_bits: Array,
-    gains: Array,
+    gains: Array,  # of the node, as the next
     inner_gains: Array,
-    node: int,
     bits: int,
     closed: int,
     is_ordered: bool,
     stuck: bool,
 ) -> int:
     """`Automaton.missing`; stuck: the node is barred."""
-    missing = _tokens_of(bit_length, closed)
-    missing_inside = missing if closed == bits else _tokens_of(bit_length, bits)
     wanted, wanted_inside = (closed + 1, bits + 1) if is_ordered else (~closed, ~bits)
     saved, saved_inside = 0, 0
     for phrase in range(len(phrase_bits)):
         own = phrase_bits[phrase]
-        saved = max(saved, gains[node, phrase] if own & wanted else 0)
-        saved_inside = max(saved_inside, inner_gains[node, phrase] if own & wanted_inside else 0)
+        saved = max(saved, gains[phrase] if own & wanted else 0)
+        saved_inside = max(saved_inside, inner_gains[phrase] if own & wanted_inside else 0)
     return min(missing - saved + int(stuck), missing_inside - saved_inside + int(stuck and not saved_inside))
 
 

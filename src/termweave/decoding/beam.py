@@ -20,14 +20,9 @@ from torch import Tensor
 
 from termweave.accelerators import has_kernels, sent
 from termweave.data.batches import ConstraintTensors
+from termweave.decoding import step_loops
 from termweave.decoding.automaton import Automaton
-from termweave.decoding.candidates import (
-    IMPOSSIBLE,
-    Candidates,
-    best_continuations,
-    choose,
-    only_ending,
-)
+from termweave.decoding.candidates import IMPOSSIBLE, Candidates, best_continuations, choose, only_ending
 from termweave.decoding.cdalign import Guidance, Guide
 from termweave.decoding.vdba import Place, choose_by_bank, close_ends
 from termweave.model.cache import FixedCache, SelfAttentionCache
@@ -317,6 +312,10 @@ def take_step(state: BeamState, scores: Scores, marks: Marks, options: SearchOpt
         at_limit = state.length > state.limits  # the step being taken is counted already
         ending = only_ending(scores, state.scores, marks.end, 2 * options.beam)
         candidates = choose(at_limit, ending, candidates)
+    if step_loops.can_finish(state):
+        norms = _normaliser(state, state.length, options), _normaliser(state, state.length + 1, options)
+        step_loops.finish(state, candidates, places, norms, marks.end, options.cut)
+        return
     _collect_finished(state, candidates, marks, options)
     _keep_best(state, candidates, places, marks)
     state.searching = state.searching & ~_done(state, options)

@@ -17,6 +17,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from termweave.accelerators import has_kernels
+from termweave.decoding import selection_loops
 from termweave.model.output import CHUNK, Scores
 
 IMPOSSIBLE = float("-inf")
@@ -54,9 +55,15 @@ def best_continuations(
 
 def best_candidates(scores: Scores, so_far: Tensor, count: int, maxima: Tensor) -> Candidates:
     """so_far: (batch, beam), log P of the hypotheses that are continued. maxima: of the chunks, see `chunk_maxima`."""
+    if so_far.device.type == "cpu":
+        return Candidates(*selection_loops.best(scores.values, so_far + scores.offset, maxima, count, CHUNK))
+    return best_by_tensors(scores, so_far, count, maxima)
+
+
+def best_by_tensors(scores: Scores, so_far: Tensor, count: int, maxima: Tensor) -> Candidates:
+    """The same by operations that every device has."""
     _, beam, vocabulary = scores.values.shape
-    base = so_far + scores.offset
-    chunks = maxima.shape[2]
+    base, chunks = so_far + scores.offset, maxima.shape[2]
     ranked = _best((maxima + base.unsqueeze(2)).flatten(1), min(count, beam * chunks))
     chosen = ranked.sort(dim=1).values  # in the order of their places, so that ties are too
     parents = (chosen // chunks).unsqueeze(2).expand(-1, -1, CHUNK).flatten(1)

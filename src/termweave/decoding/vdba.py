@@ -99,13 +99,13 @@ def choose_by_bank(
             aware,
         )
         return Candidates(chosen.scores, chosen.parents, chosen.tokens), Place(chosen.nodes, chosen.bits)
-    tokens = F.pad(automaton.tokens, (0, 1), value=end)
-    token_scores, base = scores_of(scores, so_far, tokens), so_far + scores.offset
-    given = (best, own_best, token_scores, base, wished, limits, length, end, count, aware)
+    base, given = so_far + scores.offset, (wished, limits, length, end, count, aware)
     if so_far.device.type != "cpu":
-        return choose_by_tensors(automaton, place, *given)
-    candidates, (nodes, bits) = bank_loops.choose(automaton, (place.nodes, place.bits), *given)
-    return candidates, Place(nodes, bits)
+        token_scores = scores_of(scores, so_far, F.pad(automaton.tokens, (0, 1), value=end))
+        return choose_by_tensors(automaton, place, best, own_best, token_scores, base, *given)
+    states = place.nodes, place.bits
+    candidates, after = bank_loops.choose(automaton, states, best, own_best, scores.values, base, *given)
+    return candidates, Place(*after)
 
 
 def choose_by_tensors(

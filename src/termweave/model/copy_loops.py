@@ -91,7 +91,8 @@ def _mix(
     slots = given.tokens.shape[1]
     shares, own, by_mark = np.empty(slots, np.float32), np.empty(slots, np.float32), np.empty(MARKS + 1, np.float32)
     marks, leaders = np.empty(slots, np.int64), np.empty(slots, np.int64)
-    hidden, bits = np.empty(dimension, np.float32), np.empty(max(dimension, slots), np.int32)
+    bits = np.empty(max(dimension, slots), np.int32)
+    room = np.empty(dimension, np.float32), np.empty(dimension, np.float32), bits
     for row in range(batch):
         # Slots are filled from the first on, as many as the sentence needs; there is room for the one with the most.
         count = _filled(given.filled[row])
@@ -106,7 +107,7 @@ def _mix(
                 own[slot] = values[row, hypothesis, tokens[slot]]
             is_open = _mark(given.first[row], given.running[row, hypothesis], given.done[row, hypothesis], own_marks)
             _attend(queries[row, hypothesis], given.keys[row], weights, own_marks, is_open, own_shares, by_mark, bits)
-            gate = _gate(from_state[row, hypothesis], given.context[row], weights, own_shares, by_mark, hidden, bits)
+            gate = _gate(from_state[row, hypothesis], given.context[row], weights, own_shares, by_mark, room)
             rest = max(1 - gate * own_shares.sum(), smallest)
             base = offset[row, hypothesis] + np.float32(log(rest))
             new_offset[row, hypothesis] = base
@@ -149,7 +150,7 @@ def _mark(first: Array, running: Array, done: Array, marks: Array) -> bool:
     return is_open
 
 
-@numba.njit(nogil=True, cache=True)
+@numba.njit(nogil=True, cache=True, error_model="numpy")
 def _attend(
     query: Array,
     keys: Array,
@@ -183,16 +184,16 @@ def _attend(
         by_mark[marks[slot]] += shares[slot]
 
 
-@numba.njit(nogil=True, cache=True, fastmath=True)
+@numba.njit(nogil=True, cache=True, fastmath=True, error_model="numpy")
 def _gate(
     from_state: Array,
     context: Array,
     weights: Weights,
     shares: Array,
     by_mark: Array,
-    hidden: Array,
-    bits: Array,
+    room: tuple[Array, Array, Array],  # (d,) to work in; the last one of integers
 ) -> np.float32:
+    hidden, powers, bits = room
     dimension = len(hidden)
     for at in range(dimension):
         hidden[at] = from_state[at] + weights.context_bias[at]
@@ -208,14 +209,13 @@ def _gate(
                 hidden[at] += share * said[at]
     # tanh is symmetrical: of |x| it is (1 − power) / (1 + power), where the power exp(−2 |x|) is no more than 1.
     gates = weights.gate[0]
-    signed = np.float32(0)
-    powers = np.empty(dimension, np.float32)
     for at in range(dimension):
         powers[at] = -2 * abs(hidden[at])
     exponentiate(powers, bits, dimension)
+    signed = np.float32(0)
     for at in range(dimension):
-        size = (1 - powers[at]) / (1 + powers[at])
-        signed += gates[at] * (size if hidden[at] >= 0 else -size)
+        size = gates[at] * ((1 - powers[at]) / (1 + powers[at]))
+        signed += size if hidden[at] >= 0 else -size
     return np.float32(1 / (1 + np.exp(-(signed + weights.gate_bias[0]))))
 
 

@@ -27,7 +27,7 @@ from torch import Tensor, nn
 from termweave.accelerators import has_kernels, laid_out, may_use_kernels
 from termweave.config import ModelConfig
 from termweave.data.batches import ConstraintTensors, KnownConstraints
-from termweave.model import attention_loops, copy_loops
+from termweave.model import attention_loops, copy_loops, score_loops
 from termweave.model.attention import MultiHeadAttention
 from termweave.model.coverage import DONE, MARKS, Progress, Slots
 from termweave.model.products import PackedLinear, Product, linear
@@ -60,6 +60,8 @@ class Scores:
 
             maxima, offset = score_kernels.survey(logits, CHUNK)
             return Scores(logits, offset, maxima)
+        if attention_loops.can_attend(logits) and not logits.requires_grad:
+            return Scores(logits, -score_loops.log_sums(logits))
         # log_softmax is one pass, logsumexp several: so the sum is read off one of its results. On the CPU, that is
         # done for a few rows at a time, whose result stays in the processor's cache and is thrown away there.
         rows = logits.flatten(0, 1)
