@@ -12,7 +12,7 @@ from dataclasses import replace
 from termweave.constraints.protection import counted
 from termweave.decoding.batching import Request
 from termweave.decoding.beam import Hypothesis
-from termweave.decoding.demands import Wishes, needed_tokens
+from termweave.decoding.demands import Wishes, needed_tokens, said
 from termweave.text.vocabulary import Vocabulary
 from termweave.text.words import normalise
 
@@ -21,7 +21,8 @@ def surplus_of(request: Request, hypothesis: Hypothesis, subwords: Vocabulary) -
     """What an output has too often, and how many of it; nothing where it is not asked for."""
     if request.wishes.counted is None:
         return Counter()
-    return counted(subwords.decode(hypothesis.tokens)) - Counter(request.wishes.counted)
+    found = counted(said(hypothesis.tokens, subwords))
+    return found - Counter(request.wishes.counted) if found else found
 
 
 def without_surplus(request: Request, subwords: Vocabulary) -> Request:

@@ -74,11 +74,16 @@ def _constraint(written: str, targets: tuple[str, ...]) -> Constraint:
 
 
 @functools.lru_cache(_REMEMBERED)
-def _most_counted(constraint: Constraint) -> Counter[str]:
-    """Placeholders and the like that it brings along; of alternatives, those with the most. Not to be changed."""
+def _normalised(targets: tuple[str, ...]) -> frozenset[str]:
+    return frozenset(map(normalise, targets))
+
+
+@functools.lru_cache(_REMEMBERED)
+def _most_counted(targets: tuple[str, ...]) -> Counter[str]:
+    """Placeholders and the like that they bring along; of alternatives, those with the most. Not to be changed."""
     most: Counter[str] = Counter()
-    for target in constraint.targets:
-        most |= counted(normalise(target))
+    for target in targets:
+        most |= counted(target)
     return most
 
 
@@ -135,8 +140,8 @@ class PlannedTerm:
             return "missed"
         if policy == "keep":
             return "kept"
-        preferred = self.match.entry.targets[:1] + self.match.targets[:1]
-        return "met" if found in {normalise(target) for target in preferred} else "met by alternative"
+        preferred = _normalised(self.match.entry.targets[:1] + self.match.targets[:1])
+        return "met" if found in preferred else "met by alternative"
 
 
 @dataclass(frozen=True)
@@ -156,7 +161,7 @@ class TermPlan:
             return None
         number: Counter[str] = Counter()
         for constraint in (*given, *self.told):
-            if most := _most_counted(constraint):
+            if most := _most_counted(constraint.wordings):
                 number += most
         return number
 
@@ -188,8 +193,9 @@ class TermPlan:
             term.receipt(text, places.get(index), term.is_forbidden and _is_present(term, text, language))
             for index, term in enumerate(self.terms)
         ]
-        allowed = self.allowed(given)
-        if allowed is not None and (surplus := counted(text) - allowed):
+        # Most texts hold nothing of that, and then nobody need know how much would be allowed.
+        held = counted(text) if self.is_protecting else Counter[str]()
+        if held and (surplus := held - (self.allowed(given) or Counter())):
             receipts = _with_surplus(receipts, surplus, text)
         return tuple(receipts)
 

@@ -29,6 +29,7 @@ from termweave.decoding.demands import (
     locate,
     permitted,
     require_possible,
+    said,
     side_by_side,
     spellable,
     spelled_otherwise,
@@ -274,7 +275,7 @@ class Translator:
 
     def _pair(self, constraint: Constraint, where: str) -> tuple[list[int], list[int]]:
         """Both sides of a constraint as the model is told them."""
-        ids = self._ids_of(constraint)
+        ids = self._ids_of(constraint.source, constraint.wordings)
         if not all(ids):
             raise ConstraintError(f"{where}: {constraint} has an empty side: nothing visible is left of it")
         if max(map(len, ids)) > POSITIONS:
@@ -282,10 +283,10 @@ class Translator:
             raise ConstraintError(f"{where}: the constraint {start} … is over-long: at most {POSITIONS} subwords")
         return ids
 
-    def _encoded(self, constraint: Constraint) -> tuple[list[int], list[int]]:
-        """What the model is told of it, both sides as ids."""
-        target = next(iter(spellable(constraint, self.subwords)), normalise(constraint.target))
-        return self.subwords.source.encode(normalise(constraint.source)), self.subwords.target.encode(target)
+    def _encoded(self, source: str, targets: Sequence[str]) -> tuple[list[int], list[int]]:
+        """What the model is told of a constraint, both sides as ids."""
+        target = next(iter(spellable(targets, self.subwords)), targets[0])
+        return self.subwords.source.encode(normalise(source)), self.subwords.target.encode(target)
 
     def _guided(self, request: Request, sentence: str, direction: str | None) -> Request:
         """The request with its constraints' places in the source."""
@@ -376,7 +377,7 @@ class Translator:
     def _text(self, request: Request, hypothesis: Hypothesis) -> str:
         """What an output says. The mark of broken text is no part of that, unless it is asked for: models know it from
         broken text that they were trained on."""
-        text = self.subwords.decode(hypothesis.tokens)
+        text = said(hypothesis.tokens, self.subwords)
         if BROKEN not in text:
             return text
         asked = [
