@@ -23,6 +23,7 @@ MOST_CHOSEN = 1  # the same of words that a glossary chose
 MOST_TIMES, MORE = 1.3, 8  # the same times, and so many tokens: as long as outputs get, but for what they must meet
 
 Item = TypeVar("Item")
+Pair = tuple[tuple[int, ...], tuple[int, ...]]  # both sides of a constraint
 
 
 @dataclass(frozen=True)
@@ -31,7 +32,7 @@ class Request:
 
     index: int
     source: list[int]
-    constraints: list[tuple[list[int], list[int]]]
+    constraints: list[Pair]
     given: tuple[Constraint, ...]  # by the caller
     wishes: Wishes
     plan: TermPlan  # what the glossary adds

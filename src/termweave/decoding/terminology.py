@@ -16,7 +16,7 @@ import functools
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Literal, get_args
+from typing import Any, Literal, NamedTuple, get_args
 
 from termweave.constraints.constraint import Constraint
 from termweave.constraints.glossary import Glossary, GlossaryEntry, language_pair, primary
@@ -69,7 +69,7 @@ def told(receipts: Sequence[Receipt]) -> list[Constraint]:
 @functools.lru_cache(_REMEMBERED)
 def _constraint(written: str, targets: tuple[str, ...]) -> Constraint:
     """The same object for the same term: what is remembered of constraints is found faster."""
-    own = tuple(map(normalise, targets))  # the model is told of the first
+    own = tuple(map(normalise, dict.fromkeys(targets)))  # the model is told of the first
     return Constraint(normalise(written), own[0], own[1:])
 
 
@@ -87,8 +87,7 @@ def _most_counted(targets: tuple[str, ...]) -> Counter[str]:
     return most
 
 
-@dataclass(frozen=True)
-class PlannedTerm:
+class PlannedTerm(NamedTuple):  # made for every term of every sentence, as `TermMatch` is
     """A term found in a sentence, and what is to be done about it."""
 
     match: TermMatch
@@ -97,9 +96,9 @@ class PlannedTerm:
     allowed: tuple[str, ...] = ()  # those of its targets that are not forbidden here, if some are
     is_relaxed: bool = False  # left to the model, for there is too much in the sentence to guarantee all of it
 
-    @functools.cached_property
+    @property
     def constraint(self) -> Constraint:
-        return _constraint(self.written, tuple(dict.fromkeys(self.allowed + self.match.targets)))
+        return _constraint(self.written, self.allowed + self.match.targets)
 
     @property
     def is_told(self) -> bool:
@@ -169,15 +168,19 @@ class TermPlan:
     def _told(self) -> list[int]:
         """Which terms are told. What is guaranteed comes first, so that it has the first claim to a place."""
         told = [index for index, term in enumerate(self.terms) if term.is_told]
+        if len(told) == len(self.required):  # as mostly
+            return told
         return sorted(told, key=lambda index: not self.terms[index].is_required)
 
     @functools.cached_property
     def told(self) -> tuple[Constraint, ...]:
-        return tuple(self.terms[index].constraint for index in self._told)
+        if len(self._told) == len(self.required):
+            return self.required
+        return tuple([self.terms[index].constraint for index in self._told])
 
     @functools.cached_property
     def required(self) -> tuple[Constraint, ...]:
-        return tuple(term.constraint for term in self.terms if term.is_required)
+        return tuple([term.constraint for term in self.terms if term.is_required])
 
     @functools.cached_property
     def chosen(self) -> int:
@@ -286,7 +289,7 @@ def within_limits(plan: TermPlan) -> TermPlan:
     """A line of a hundred numbers is no reason to refuse it: they are left to the model, and the receipts tell."""
     if len(plan.required) <= MOST_GUARANTEED:
         return plan
-    return replace(plan, terms=tuple(replace(term, is_relaxed=is_protected(term)) for term in plan.terms))
+    return replace(plan, terms=tuple(term._replace(is_relaxed=is_protected(term)) for term in plan.terms))
 
 
 def is_protected(term: PlannedTerm) -> bool:

@@ -18,7 +18,7 @@ from termweave.constraints.glossary import Glossary
 from termweave.constraints.source_places import replace_sources
 from termweave.data.batches import constraints_from_ids
 from termweave.decoding.automaton import MOST_BITS
-from termweave.decoding.batching import UNKNOWN_EXPANSION, Request, batches, has_few, wishes_of
+from termweave.decoding.batching import UNKNOWN_EXPANSION, Pair, Request, batches, has_few, wishes_of
 from termweave.decoding.beam import Hypothesis, SearchOptions
 from termweave.decoding.cdalign import place_constraints
 from termweave.decoding.crew import by_crew, crew_size, share_of
@@ -273,7 +273,7 @@ class Translator:
         expansion = self.expansions.get(direction or self.directions[0], UNKNOWN_EXPANSION)
         return Request(index, source, told, tuple(constraints), wishes, plan, expansion=expansion)
 
-    def _pair(self, constraint: Constraint, where: str) -> tuple[list[int], list[int]]:
+    def _pair(self, constraint: Constraint, where: str) -> Pair:
         """Both sides of a constraint as the model is told them."""
         ids = self._ids_of(constraint.source, constraint.wordings)
         if not all(ids):
@@ -283,10 +283,13 @@ class Translator:
             raise ConstraintError(f"{where}: the constraint {start} … is over-long: at most {POSITIONS} subwords")
         return ids
 
-    def _encoded(self, source: str, targets: Sequence[str]) -> tuple[list[int], list[int]]:
+    def _encoded(self, source: str, targets: Sequence[str]) -> Pair:
         """What the model is told of a constraint, both sides as ids."""
-        target = next(iter(spellable(targets, self.subwords)), targets[0])
-        return self.subwords.source.encode(normalise(source)), self.subwords.target.encode(target)
+        subwords = self.subwords
+        target = next(iter(spellable(targets, subwords)), targets[0])
+        spellings = subwords.target.spellings(target) if target else ()
+        ids = spellings[0] if spellings else subwords.target.encode(target)
+        return tuple(subwords.source.encode(normalise(source))), tuple(ids)
 
     def _guided(self, request: Request, sentence: str, direction: str | None) -> Request:
         """The request with its constraints' places in the source."""
