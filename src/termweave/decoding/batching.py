@@ -13,7 +13,7 @@ from torch import Tensor
 from termweave.constraints.constraint import Constraint
 from termweave.decoding.beam import Hypothesis, Steps
 from termweave.decoding.cdalign import Placed
-from termweave.decoding.demands import Wishes
+from termweave.decoding.demands import Pair, Wishes
 from termweave.decoding.terminology import TermPlan
 
 UNKNOWN_EXPANSION = 1.5  # subwords of an output for each of its source, at most, as far as nothing better is known
@@ -23,7 +23,6 @@ MOST_CHOSEN = 1  # the same of words that a glossary chose
 MOST_TIMES, MORE = 1.3, 8  # the same times, and so many tokens: as long as outputs get, but for what they must meet
 
 Item = TypeVar("Item")
-Pair = tuple[tuple[int, ...], tuple[int, ...]]  # both sides of a constraint
 
 
 @dataclass(frozen=True)

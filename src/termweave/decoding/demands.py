@@ -28,6 +28,7 @@ _READ_LAST = 16  # an output is looked at several times in a row: is it kept, an
 
 MOST_APART = 3  # constraints that share targets, every part of which is counted
 
+Pair = tuple[tuple[int, ...], tuple[int, ...]]  # both sides of a constraint as ids
 Place = tuple[int, int]  # the first word, and the one behind the last
 Located = tuple[Span | None, ...]  # characters
 
@@ -183,6 +184,15 @@ def spellable(targets: Sequence[str], subwords: Vocabulary) -> list[str]:
     return [text for text in targets if subwords.target.spellings(text)]
 
 
+@functools.lru_cache(_REMEMBERED)
+def told_as(source: str, targets: tuple[str, ...], subwords: Vocabulary) -> Pair:
+    """What a model is told of a constraint. targets: its wordings."""
+    target = next(iter(spellable(targets, subwords)), targets[0])
+    spellings = subwords.target.spellings(target) if target else ()
+    ids = spellings[0] if spellings else subwords.target.encode(target)
+    return tuple(subwords.source.encode(normalise(source))), tuple(ids)
+
+
 def permitted(wishes: Wishes, language: str, where: str) -> Wishes:
     """Without targets that contain something forbidden, which no output may hold; refused if none is left."""
     if not wishes.forbidden:
@@ -323,7 +333,7 @@ def locate(text: str, constraints: Sequence[Constraint], language: str, in_order
     Constraints that share a target share no place; where there are too few, the earlier ones get them.
     in_order: of so many, the first ones, each must end behind the end of the one before it.
     """
-    return _Reading.of(text, language).located(constraints, in_order)
+    return _Reading.of(text, language).located(constraints, in_order) if constraints else ()
 
 
 def _one_after_another(places: Sequence[Sequence[Place]]) -> list[Place | None]:
