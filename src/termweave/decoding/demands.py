@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import functools
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations
 
@@ -286,20 +286,18 @@ class _Reading:
         return _Reading(text, language, spans, words, {span[0]: word for word, span in enumerate(spans)}, {}, [])
 
     def places(self, target: str) -> list[Place]:
-        if target not in self._found:
-            # A quick look first, for most targets of a glossary's entry are not in the text.
-            self._found[target] = [*self._places(target)] if target in self.text else []
-        return self._found[target]
-
-    def _places(self, target: str) -> Iterator[Place]:
-        phrase = _phrase(target, self.language)
-        start = self.text.find(target) if phrase else -1
-        while start >= 0:
+        if target in self._found:
+            return self._found[target]
+        found: list[Place] = []
+        start = self.text.find(target)  # mostly nowhere: of a glossary's targets one does
+        while start >= 0 and (phrase := _phrase(target, self.language)):
             first = self._word_at.get(start, len(self.words))
             last = first + len(phrase)
             if self.words[first:last] == phrase and self.spans[last - 1][1] == start + len(target):
-                yield first, last
+                found.append((first, last))
             start = self.text.find(target, start + 1)
+        self._found[target] = found
+        return found
 
     def characters(self, first: int, last: int) -> Span:
         return self.spans[first][0], self.spans[last - 1][1]

@@ -115,11 +115,11 @@ class PlannedTerm(NamedTuple):  # made for every term of every sentence, as `Ter
     def receipt(self, text: str, span: Span | None, is_present: bool) -> Receipt:
         """span: where a target stands in the translation; is_present: does what is forbidden occur?"""
         found = None if span is None else text[span[0] : span[1]]
-        entry = self.match.entry
+        entry, start, end, targets = self.match
         return Receipt(
             self.written,
-            (self.match.start, self.match.end),
-            self.match.targets[0],
+            (start, end),
+            targets[0],
             entry.policy,
             self._status(found, is_present),
             span,
