@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import multiprocessing
+import re
+from unittest.mock import patch
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from termweave.constraints.protection import find_protected
+from termweave.constraints import protection
+from termweave.constraints.protection import counted, find_protected
 
 
 def spans(text: str) -> list[tuple[str, str]]:
@@ -118,6 +121,23 @@ def test_spans_are_in_order_and_apart(text: str) -> None:
         assert end <= span.start < span.end <= len(text)
         assert span.entry(text).source == text[span.start : span.end]
         end = span.end
+
+
+MARKS = [*"abA5_\\ %{}$()<>/@.:;&\"'=-x文#*→©€n1", "\ufe0f", "\u20e3", "👋", "🏽", "km", "www.", "://", "mailto:", "--"]
+EVERYWHERE = re.compile(f"{protection._PATTERN}|{protection._NAMES}")
+WITHOUT_QUICK_LOOKS = {
+    "_WITH_NAMES": EVERYWHERE,
+    "_WITHOUT_NAMES": EVERYWHERE,
+    "_HINT": re.compile(""),
+    "_COUNTED_HINT": re.compile(""),
+}
+
+
+@given(st.lists(st.sampled_from(MARKS), max_size=20).map("".join))
+def test_quick_looks_find_the_same(text: str) -> None:
+    with patch.multiple(protection, **WITHOUT_QUICK_LOOKS):
+        expected = find_protected(text), counted(text)
+    assert (find_protected(text), counted(text)) == expected
 
 
 PIECES = [

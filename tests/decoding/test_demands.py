@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from termweave import Constraint, Translator
-from termweave.constraints.occurrences import comparable, count_occurrences
+from termweave.constraints.occurrences import comparable, comparable_spans, count_occurrences
 from termweave.decoding.automaton import MOST_BITS, Requirement
 from termweave.decoding.demands import (
     Wishes,
@@ -26,6 +26,7 @@ from termweave.errors import ConfigError, ConstraintError
 from termweave.text.subwords import Subwords
 
 HOUSE = Constraint("Haus", "house")
+WORDS_OF_LETTERS = st.sampled_from(["a", "b", "a a", "a b", "a's", "a-b", "b%", "3.5"])
 WORDS = st.sampled_from(
     ["house", "don't", "Europe's", "3.5", "C++", "(river)", "re-use", "Mühle", "日本", "a", "old mill"]
 )
@@ -89,6 +90,16 @@ def test_a_phrase_is_spelled_as_it_was_given(target, text, kept):
     wishes = Wishes((Constraint("x", target),))
     assert is_kept(text, wishes, "en") is kept
     assert (locate(text, wishes.required, "en") != (None,)) is kept
+
+
+@given(st.lists(st.sampled_from(["a", "b", "a b", "'s", "-", "%", "3.5", " "]), max_size=12), WORDS_OF_LETTERS)
+def test_a_phrase_stands_where_its_words_do(pieces, target):
+    text = "".join(pieces)
+    spans, phrase = comparable_spans(text, "en"), comparable(target, "en")
+    runs = [spans[first : first + len(phrase)] for first in range(len(spans) - len(phrase) + 1)]
+    expected = [(run[0][0], run[-1][1]) for run in runs if tuple(text[start:end] for start, end in run) == phrase]
+    expected = [place for place in expected if text[slice(*place)] == target]
+    assert locate(text, [Constraint("x", target)], "en") == (expected[0] if expected else None,)
 
 
 def test_twice_means_twice_and_forbidden_means_nowhere():

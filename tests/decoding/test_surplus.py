@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from termweave import Constraint, Glossary, GlossaryEntry, Terminology, Translator
 from termweave.constraints.protection import counted
 from termweave.decoding.beam import Hypothesis
 from termweave.decoding.demands import Wishes, make_demands
+from termweave.decoding.surplus import _surely_lacks
 
 PLAIN = Terminology(None, "de-en")
 SENTENCE = "das Haus %s am Fluss"
@@ -135,3 +138,13 @@ def test_a_part_of_something_required_stays_possible(translator):
     spelled = set(demands.required[0].alternatives)
     assert spelled <= set(demands.forbidden)  # as often as required, and no more
     assert not any(phrase == own[: len(phrase)] for phrase in set(demands.forbidden) - spelled for own in spelled)
+
+
+@given(
+    text=st.text("ß😀 %s{}a", max_size=8), phrase=st.sampled_from(["%s", "{a}", "😀", "ß", "a s", "%"]), data=st.data()
+)
+def test_what_a_text_surely_lacks_no_part_of_it_says(translator, text, phrase, data):
+    tokens = translator.subwords.target.encode(text)  # some characters in bytes, of which a part may hold a half
+    first, last = sorted(data.draw(st.tuples(*[st.integers(0, len(tokens))] * 2)))
+    whole, part = translator.subwords.decode(tokens[:last]), translator.subwords.decode(tokens[first:last])
+    assert not (_surely_lacks(whole, phrase) and phrase in part)

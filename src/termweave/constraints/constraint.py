@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import functools
 import re
 from dataclasses import dataclass
 
 from termweave.errors import ConstraintError
+from termweave.text.words import normalise
 
 # No output holds one: "\0a" would be met by any "a". White space is none of them.
 _CONTROL = re.compile("[\x00-\x08\x0e-\x1b\x7f-\x84\x86-\x9f]")
@@ -27,6 +29,11 @@ class Constraint:
     def targets(self) -> tuple[str, ...]:
         """Any of these meets the constraint."""
         return (self.target, *self.alternatives)
+
+    @functools.cached_property
+    def wordings(self) -> tuple[str, ...]:
+        """All different targets, normalised."""
+        return tuple(dict.fromkeys(map(normalise, self.targets)))
 
     def __post_init__(self) -> None:
         if isinstance(self.alternatives, str):

@@ -21,6 +21,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from operator import attrgetter
 from typing import NamedTuple
 
 from termweave.constraints.constraint import Constraint
@@ -33,8 +34,7 @@ from termweave.text.words import UNSPACED_LANGUAGES, Span, normalise
 _REMEMBERED = 100_000
 
 
-@dataclass(frozen=True)
-class TermMatch:
+class TermMatch(NamedTuple):  # made for every term of every sentence: a frozen dataclass takes three times as long
     """`sentence[start:end]` is the source of `entry`.
 
     `targets` will do for it, the first preferred, in the letter case of the sentence; what is kept has itself as
@@ -57,10 +57,11 @@ class _Node:
     """A place in the trie: the words so far are the source of `entries`."""
 
     following: dict[str, _Node] = field(default_factory=dict)
-    entries: list[_Source] = field(default_factory=list)
+    entries: tuple[_Source, ...] = ()
 
 
-class _Source(NamedTuple):
+@dataclass(eq=False, slots=True)  # compared by what it is, not by what it says: it is looked up for every term
+class _Source:
     """An entry prepared for comparison: its texts as they would stand in a sentence."""
 
     entry: GlossaryEntry
@@ -91,13 +92,16 @@ class TermMatcher:
         self._splitter = WordSplitter(self.source_language, inflection)
         self._unspaced = self.source_language in UNSPACED_LANGUAGES
         self._root = _Node()
-        self._carried = functools.lru_cache(_REMEMBERED)(self._carried_anew)  # the same terms come again and again
+        # The same terms come again and again.
+        self._carried = functools.lru_cache(_REMEMBERED)(self._carried_anew)
+        self._ranked = functools.lru_cache(_REMEMBERED)(_ranked_anew)
         always: list[str] = []
         for place, entry in enumerate(self.glossary.entries):
             if entry.source:
                 self._add(entry, place)
             else:
                 always.extend(_forbidden(entry))
+        self._forbids = any(entry.source and entry.policy == "forbid" for entry in self.glossary.entries)
         self.forbidden: tuple[str, ...] = tuple(dict.fromkeys(always))
         """What may stand in no translation at all: the targets of `forbid` entries without a source."""
 
@@ -111,7 +115,7 @@ class TermMatcher:
             node = following
         if node is not self._root:
             targets = tuple(dict.fromkeys(normalise(target) for target in entry.targets))
-            node.entries.append(_Source(entry, written, folded(written), targets, place))
+            node.entries += (_Source(entry, written, folded(written), targets, place),)
 
     def find(self, sentence: str) -> list[TermMatch]:
         """The terms of a sentence in the order they stand there. A `forbid` entry may have the same span as another."""
@@ -125,18 +129,12 @@ class TermMatcher:
     def _resolved(
         self, words: TermWords, candidates: Sequence[_Candidate], guarded: Sequence[ProtectedSpan]
     ) -> list[TermMatch]:
-        ranked = [
-            (candidate, self._fitting(candidate, words))
-            for candidate in candidates
-            if not (guarded and any(_cuts(span, _place(candidate, words)) for span in guarded))
-        ]
-        wanted = [
-            _Candidate(candidate.first, candidate.last, own)
-            for candidate, fitting in ranked
-            if (own := tuple(source for source in fitting if source.entry.policy != "forbid"))
-        ]
-        taken = _longest(wanted)
-        matches = [self._match(candidate.sources[0], candidate, words) for candidate in taken]
+        if guarded:
+            candidates = [own for own in candidates if not any(_cuts(span, _place(own, words)) for span in guarded)]
+        fitting = [self._fitting(candidate, words) for candidate in candidates]
+        taken = _longest(self._wanted(fitting))
+        plain = next((place for place, key in enumerate(words.keys) if key[:1].isalnum()), len(words.keys))
+        matches = [self._match(candidate.sources[0], candidate, words, plain) for candidate in taken]
         places = [(match.start, match.end) for match in matches]
         matches += [
             TermMatch(span.entry(words.text), span.start, span.end, (words.text[span.start : span.end],))
@@ -144,12 +142,22 @@ class TermMatcher:
             if not any(start < span.end and span.start < end for start, end in places)
         ]
         matches += [
-            self._match(source, candidate, words)
-            for candidate, fitting in ranked
-            for source in fitting
+            self._match(source, candidate, words, plain)
+            for candidate in (fitting if self._forbids else ())
+            for source in candidate.sources
             if source.entry.policy == "forbid" and not any(_inside(candidate, longer) for longer in taken)
         ]
-        return sorted(matches, key=lambda match: (match.start, match.end))
+        return sorted(matches, key=attrgetter("start", "end"))
+
+    def _wanted(self, candidates: list[_Candidate]) -> list[_Candidate]:
+        """Without what forbids, and those of which nothing is left."""
+        if not self._forbids:
+            return [candidate for candidate in candidates if candidate.sources]
+        return [
+            _Candidate(candidate.first, candidate.last, own)
+            for candidate in candidates
+            if (own := tuple(source for source in candidate.sources if source.entry.policy != "forbid"))
+        ]
 
     def _candidates(self, words: TermWords) -> list[_Candidate]:
         """Every run of words that is the source of an entry."""
@@ -162,7 +170,7 @@ class TermMatcher:
             last = first + 1
             while node is not None:
                 if node.entries:
-                    found.append(_Candidate(first, last, tuple(node.entries)))
+                    found.append(_Candidate(first, last, node.entries))
                 if last == count or not node.following:
                     break
                 node = node.following.get(keys[last])
@@ -178,18 +186,15 @@ class TermMatcher:
         dropped = {id(candidate) for candidate in singles if _place(candidate, words) not in boundaries}
         return [candidate for candidate in candidates if id(candidate) not in dropped]
 
-    def _fitting(self, candidate: _Candidate, words: TermWords) -> tuple[_Source, ...]:
-        """The entries whose letter case rule allows this place, by rule 2."""
-        if len(candidate.sources) == 1 and candidate.sources[0].entry.case != "exact":
-            return candidate.sources
-        written = normalise(words.written(candidate.first, candidate.last))
-        plain = folded(written)
-        fitting = [source for source in candidate.sources if source.entry.case != "exact" or source.written == written]
-        return tuple(
-            sorted(fitting, key=lambda source: (source.written != written, source.plain != plain, source.place))
-        )
+    def _fitting(self, candidate: _Candidate, words: TermWords) -> _Candidate:
+        """With the entries whose letter case rule allows this place, by rule 2."""
+        first, last, sources = candidate
+        if len(sources) == 1 and sources[0].entry.case != "exact":
+            return candidate
+        return _Candidate(first, last, self._ranked(sources, words.written(first, last)))
 
-    def _match(self, source: _Source, candidate: _Candidate, words: TermWords) -> TermMatch:
+    def _match(self, source: _Source, candidate: _Candidate, words: TermWords, plain: int) -> TermMatch:
+        """plain: the first word that is no mark."""
         start, end = _place(candidate, words)
         entry = source.entry
         if entry.policy == "keep":
@@ -197,8 +202,7 @@ class TermMatcher:
         elif entry.policy == "forbid":
             targets = _forbidden(entry)
         elif entry.case == "carry":
-            begins = not any(key[0].isalnum() for key in words.keys[: candidate.first])
-            targets = self._carried(source, words.text[start:end], begins)
+            targets = self._carried(source, words.text[start:end], candidate.first <= plain)
         else:
             targets = source.targets
         return TermMatch(entry, start, end, targets)
@@ -219,6 +223,14 @@ class TermMatcher:
         ]
         preferred = [own[0] for own in forms]
         return tuple(dict.fromkeys([*preferred, *(form for own in forms for form in own[1:])]))
+
+
+def _ranked_anew(sources: tuple[_Source, ...], written: str) -> tuple[_Source, ...]:
+    """Those whose letter case rule allows what is written, by rule 2."""
+    written = normalise(written)
+    plain = folded(written)
+    fitting = [source for source in sources if source.entry.case != "exact" or source.written == written]
+    return tuple(sorted(fitting, key=lambda source: (source.written != written, source.plain != plain, source.place)))
 
 
 def _forbidden(entry: GlossaryEntry) -> tuple[str, ...]:

@@ -101,9 +101,14 @@ _PATTERN = (
     f"(?P<quantity>{_QUANTITY})"
 )
 _NAMES = f"(?P<path>{PATH})|(?P<option>{OPTION})|(?P<identifier>{IDENTIFIER})"
-_WITHOUT_NAMES, _WITH_NAMES = re.compile(_PATTERN), re.compile(f"{_PATTERN}|{_NAMES}")
+# Within a word only what has one of these marks can begin. To know that spares most places of a text all patterns.
+_INSIDE_WORDS = rf"[%{{$<&\d#*©®™‼⁉ℹ{_PICTURE}]"
+_START = rf"(?:(?<![0-9A-Za-z_])|(?={_INSIDE_WORDS}))"
+_WITHOUT_NAMES, _WITH_NAMES = (re.compile(f"{_START}(?:{own})") for own in (_PATTERN, f"{_PATTERN}|{_NAMES}"))
 # Most sentences hold nothing of this.
-_HINT = re.compile(rf"[%{{$<@&\d\u20e3\ufe0f{_PICTURE}]|://|www\.|mailto:")
+_COUNTED_MARKS = rf"%{{$<&\u20e3\ufe0f{_PICTURE}"  # what is counted holds one of them
+_HINT = re.compile(rf"[{_COUNTED_MARKS}@\d]|://|www\.|mailto:")
+_COUNTED_HINT = re.compile(f"[{_COUNTED_MARKS}]")
 _NAME_HINT = re.compile(HINT)
 _BEFORE_PUNCTUATION = frozenset({"url", "path", "option"})  # kinds that take in what follows them
 
@@ -132,6 +137,8 @@ def find_protected(text: str) -> list[ProtectedSpan]:
 
 def counted(text: str) -> Counter[str]:
     """What a text holds of the kinds that are counted."""
+    if not _COUNTED_HINT.search(text):
+        return Counter()
     return Counter(text[span.start : span.end] for span in find_protected(text) if span.kind in COUNTED)
 
 

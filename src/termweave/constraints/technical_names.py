@@ -62,4 +62,6 @@ _HUMP = rf"(?!Innen{_END})[A-Z][a-z]{{2,60}}+"
 _CAMEL = rf"(?<![{_LETTER}])(?:[a-z]{{2,60}}+|[A-Z][a-z]{{1,60}}+)(?:{_HUMP}){{1,10}}+{_END}(?:\(\))?"
 IDENTIFIER = f"{_SNAKE}|{_CAMEL}"
 
-HINT = r"[_/\\]|\.[a-zA-Z]|[a-z][A-Z]|(?<!\w)--?[A-Za-z]"  # what a text holds none of has no such name
+# What a text holds none of has no such name: a stroke, ".a", "aA", "-a" or "--a" at the beginning of a word. A set
+# comes first, for a pattern that begins with one is searched for fast.
+HINT = r"[_/\\.A-Z-](?:(?<=[_/\\])|(?<=\.)[a-zA-Z]|(?<=[a-z][A-Z])|(?<=-)(?<!\w-)-?[A-Za-z])"

@@ -13,7 +13,7 @@ from torch import Tensor
 from termweave.constraints.constraint import Constraint
 from termweave.decoding.beam import Hypothesis, Steps
 from termweave.decoding.cdalign import Placed
-from termweave.decoding.demands import Wishes
+from termweave.decoding.demands import Pair, Wishes
 from termweave.decoding.terminology import TermPlan
 
 UNKNOWN_EXPANSION = 1.5  # subwords of an output for each of its source, at most, as far as nothing better is known
@@ -31,7 +31,7 @@ class Request:
 
     index: int
     source: list[int]
-    constraints: list[tuple[list[int], list[int]]]
+    constraints: list[Pair]
     given: tuple[Constraint, ...]  # by the caller
     wishes: Wishes
     plan: TermPlan  # what the glossary adds

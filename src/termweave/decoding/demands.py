@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import functools
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations
 
@@ -28,7 +28,9 @@ _READ_LAST = 16  # an output is looked at several times in a row: is it kept, an
 
 MOST_APART = 3  # constraints that share targets, every part of which is counted
 
+Pair = tuple[tuple[int, ...], tuple[int, ...]]  # both sides of a constraint as ids
 Place = tuple[int, int]  # the first word, and the one behind the last
+Located = tuple[Span | None, ...]  # characters
 
 
 @dataclass(frozen=True)
@@ -58,7 +60,7 @@ def word_joins(subwords: Vocabulary, strict: bool = False) -> WordJoins:
 
 def make_demands(wishes: Wishes, subwords: Vocabulary, strict: bool = False) -> Demands:
     """The same in tokens. A phrase may be spelled with or without a space before it."""
-    wanted = [_targets(constraint) for constraint in wishes.required]
+    wanted = [constraint.wordings for constraint in wishes.required]
     required = _requirements(wanted, wishes.ordered, subwords, strict)
     if not wishes.ordered and sum(item.occurrences for item in required) > MOST_BITS:
         required = _requirements(_narrowed(wanted), wishes.ordered, subwords, strict)
@@ -72,7 +74,7 @@ def make_demands(wishes: Wishes, subwords: Vocabulary, strict: bool = False) -> 
 
 def can_be_counted(wishes: Wishes, subwords: Vocabulary) -> bool:
     """Are there bits enough for all that is required?"""
-    if len(wishes.required) <= MOST_BITS and _are_apart([_targets(constraint) for constraint in wishes.required]):
+    if len(wishes.required) <= MOST_BITS and _are_apart([own.wordings for own in wishes.required]):
         return True  # each is needed once, as mostly
     return sum(item.occurrences for item in make_demands(wishes, subwords).required) <= MOST_BITS
 
@@ -81,7 +83,7 @@ def _requirements(
     wanted: Sequence[tuple[str, ...]], ordered: bool, subwords: Vocabulary, strict: bool
 ) -> tuple[Requirement, ...]:
     counted = [(targets, 1) for targets in wanted] if ordered else list(_counted(wanted).items())
-    return tuple(Requirement(_all_spellings(targets, subwords, strict), times) for targets, times in counted)
+    return tuple(_requirement(targets, times, subwords, strict) for targets, times in counted)
 
 
 def _narrowed(wanted: Sequence[tuple[str, ...]]) -> list[tuple[str, ...]]:
@@ -108,6 +110,8 @@ def _parts(phrases: set[Phrase]) -> set[Phrase]:
 def _counted(wanted: Sequence[tuple[str, ...]]) -> dict[tuple[str, ...], int]:
     """How often which targets must occur. Constraints that share a target must not share an occurrence of it: besides
     what each of them needs, any of them together need as many as they are (Hall's theorem)."""
+    if _are_apart(wanted):  # as mostly
+        return dict.fromkeys(wanted, 1)
     times = Counter(wanted)
     counted = dict(times)
     for group in _related(list(times)):
@@ -128,11 +132,11 @@ def side_by_side(wishes: Wishes, subwords: Vocabulary) -> Wishes:
         return wishes
     by_targets: dict[tuple[str, ...], list[Constraint]] = {}
     for constraint in wishes.required:
-        by_targets.setdefault(_targets(constraint), []).append(constraint)
+        by_targets.setdefault(constraint.wordings, []).append(constraint)
     required: list[Constraint] = []
     for group in _related(list(by_targets)):
         own = [constraint for targets in group for constraint in by_targets[targets]]
-        shortest = [min(spellable(one, subwords), key=lambda text: len(text.split())) for one in own]
+        shortest = [min(spellable(one.wordings, subwords), key=lambda text: len(text.split())) for one in own]
         required += own if len(own) == 1 else [Constraint(own[0].source, " ".join(shortest))]
     return replace(wishes, required=tuple(required))
 
@@ -155,16 +159,10 @@ def _are_apart(wanted: Sequence[tuple[str, ...]]) -> bool:
 
 
 @functools.lru_cache(_REMEMBERED)
-def _targets(constraint: Constraint) -> tuple[str, ...]:
-    """All different ones, normalised."""
-    return tuple(dict.fromkeys(normalise(text) for text in constraint.targets))
-
-
-@functools.lru_cache(_REMEMBERED)
-def _all_spellings(targets: tuple[str, ...], subwords: Vocabulary, strict: bool) -> tuple[Phrase, ...]:
-    """None for what the vocabulary cannot spell: no output can hold it. strict: only those behind a space."""
+def _requirement(targets: tuple[str, ...], times: int, subwords: Vocabulary, strict: bool) -> Requirement:
+    """No spellings of what the vocabulary cannot spell: no output can hold it. strict: only those behind a space."""
     each = (subwords.target.spellings(text)[: 1 if strict else None] for text in _shortest(targets))
-    return tuple(dict.fromkeys(spelling for own in each for spelling in own))
+    return Requirement(tuple(dict.fromkeys(spelling for own in each for spelling in own)), times)
 
 
 def _shortest(targets: tuple[str, ...]) -> list[str]:
@@ -181,9 +179,18 @@ def _phrase(text: str, language: str) -> tuple[str, ...]:
     return comparable(text, language)
 
 
-def spellable(constraint: Constraint, subwords: Vocabulary) -> list[str]:
-    """Those of the targets that the vocabulary can spell, in order."""
-    return [text for text in _targets(constraint) if subwords.target.spellings(text)]
+def spellable(targets: Sequence[str], subwords: Vocabulary) -> list[str]:
+    """Those that the vocabulary can spell, in order."""
+    return [text for text in targets if subwords.target.spellings(text)]
+
+
+@functools.lru_cache(_REMEMBERED)
+def told_as(source: str, targets: tuple[str, ...], subwords: Vocabulary) -> Pair:
+    """What a model is told of a constraint. targets: its wordings."""
+    target = next(iter(spellable(targets, subwords)), targets[0])
+    spellings = subwords.target.spellings(target) if target else ()
+    ids = spellings[0] if spellings else subwords.target.encode(target)
+    return tuple(subwords.source.encode(normalise(source))), tuple(ids)
 
 
 def permitted(wishes: Wishes, language: str, where: str) -> Wishes:
@@ -218,11 +225,11 @@ def require_possible(wishes: Wishes, language: str, room: int, subwords: Vocabul
     """Refuse, before anything is searched, what no output could fulfil. room: longest output, in subwords."""
     needed = 0
     for constraint in wishes.required:
-        if not _is_visible(constraint, language):
+        if (fewest := _fewest_tokens(constraint.wordings, language, subwords)) < 0:
             raise ConstraintError(f"{where}: the target of {constraint} has no visible character")
-        if not (fewest := _fewest_tokens(constraint, subwords)):
-            wanted = " or ".join(repr(text) for text in _targets(constraint))
-            closest = " or ".join(repr(subwords.target.closest(text)) for text in _targets(constraint))
+        if not fewest:
+            wanted = " or ".join(repr(text) for text in constraint.wordings)
+            closest = " or ".join(repr(subwords.target.closest(text)) for text in constraint.wordings)
             raise ConstraintError(
                 f"{where}: the vocabulary of this model cannot spell {wanted}, only {closest}; "
                 "give another target or an alternative, or leave it to the model (--search beam)"
@@ -236,15 +243,17 @@ def require_possible(wishes: Wishes, language: str, room: int, subwords: Vocabul
 
 
 @functools.lru_cache(_REMEMBERED)
-def _is_visible(constraint: Constraint, language: str) -> bool:
-    """Has each of its targets a visible character?"""
-    return all(_phrase(text, language) for text in constraint.targets)
+def _fewest_tokens(targets: tuple[str, ...], language: str, subwords: Vocabulary) -> int:
+    """Of any of the targets; 0 if the vocabulary can spell none of them, −1 if one has no visible character."""
+    if not all(_phrase(text, language) for text in targets):
+        return -1
+    return min((len(subwords.target.spellings(text)[0]) for text in spellable(targets, subwords)), default=0)
 
 
-@functools.lru_cache(_REMEMBERED)
-def _fewest_tokens(constraint: Constraint, subwords: Vocabulary) -> int:
-    """Of any of its targets; 0 if the vocabulary can spell none of them."""
-    return min((len(subwords.target.spellings(text)[0]) for text in spellable(constraint, subwords)), default=0)
+@functools.lru_cache(_READ_LAST)
+def said(tokens: tuple[int, ...], subwords: Vocabulary) -> str:
+    """The text of an output."""
+    return subwords.decode(tokens)
 
 
 def is_kept(text: str, wishes: Wishes, language: str) -> bool:
@@ -265,46 +274,64 @@ class _Reading:
     language: str
     spans: list[Span]
     words: tuple[str, ...]
+    _word_at: dict[int, int]  # first character of a word → its number
     _found: dict[str, list[Place]]  # by target: what is looked at once is looked at again
+    _last: list[tuple[tuple[Constraint, ...], int, Located]]  # what `locate` was asked last, and its answer
 
     @staticmethod
     @functools.lru_cache(_READ_LAST)
     def of(text: str, language: str) -> _Reading:
         spans = comparable_spans(text, language)
-        return _Reading(text, language, spans, tuple(text[start:end] for start, end in spans), {})
+        words = tuple([text[start:end] for start, end in spans])
+        return _Reading(text, language, spans, words, {span[0]: word for word, span in enumerate(spans)}, {}, [])
 
     def places(self, target: str) -> list[Place]:
-        if target not in self._found:
-            # A quick look first, for most targets of a glossary's entry are not in the text.
-            self._found[target] = [*self._places(target)] if target in self.text else []
-        return self._found[target]
-
-    def _places(self, target: str) -> Iterator[Place]:
-        phrase = _phrase(target, self.language)
-        for first, word in enumerate(self.words):
-            if phrase and word == phrase[0]:
-                last = first + len(phrase)
-                if self.words[first:last] == phrase and self.text[slice(*self.characters(first, last))] == target:
-                    yield first, last
+        if target in self._found:
+            return self._found[target]
+        found: list[Place] = []
+        start = self.text.find(target)  # mostly nowhere: of a glossary's targets one does
+        while start >= 0 and (phrase := _phrase(target, self.language)):
+            first = self._word_at.get(start, len(self.words))
+            last = first + len(phrase)
+            if self.words[first:last] == phrase and self.spans[last - 1][1] == start + len(target):
+                found.append((first, last))
+            start = self.text.find(target, start + 1)
+        self._found[target] = found
+        return found
 
     def characters(self, first: int, last: int) -> Span:
         return self.spans[first][0], self.spans[last - 1][1]
 
+    def located(self, constraints: Sequence[Constraint], in_order: int) -> Located:
+        """See `locate`."""
+        for asked, number, answer in self._last:
+            if asked == constraints and number == in_order:  # quick to see, for mostly they are the same objects
+                return answer
+        chosen = self._chosen(constraints, in_order)
+        answer = tuple([None if place is None else self.characters(*place) for place in chosen])
+        self._last[:] = [(tuple(constraints), in_order, answer)]
+        return answer
 
-def locate(text: str, constraints: Sequence[Constraint], language: str, in_order: int = 0) -> tuple[Span | None, ...]:
+    def _chosen(self, constraints: Sequence[Constraint], in_order: int) -> list[Place | None]:
+        wanted = [constraint.wordings for constraint in constraints]
+        places = [self._places_of(targets) for targets in wanted]
+        if not in_order and _are_apart(wanted):  # as mostly: then nobody can be in another's way
+            return [own[0] if own else None for own in places]
+        return _one_after_another(places[:in_order]) + _shared_out(wanted, places)[in_order:]
+
+    def _places_of(self, targets: tuple[str, ...]) -> list[Place]:
+        if len(targets) == 1:
+            return self.places(targets[0])
+        return sorted({place for target in targets for place in self.places(target)})
+
+
+def locate(text: str, constraints: Sequence[Constraint], language: str, in_order: int = 0) -> Located:
     """Where each constraint stands in the text, as characters: the leftmost place that is left.
 
     Constraints that share a target share no place; where there are too few, the earlier ones get them.
     in_order: of so many, the first ones, each must end behind the end of the one before it.
     """
-    reading = _Reading.of(text, language)
-    wanted = [_targets(constraint) for constraint in constraints]
-    places = [sorted({place for target in targets for place in reading.places(target)}) for targets in wanted]
-    if not in_order and _are_apart(wanted):  # as mostly: then nobody can be in another's way
-        chosen = [own[0] if own else None for own in places]
-    else:
-        chosen = _one_after_another(places[:in_order]) + _shared_out(wanted, places)[in_order:]
-    return tuple(None if place is None else reading.characters(*place) for place in chosen)
+    return _Reading.of(text, language).located(constraints, in_order) if constraints else ()
 
 
 def _one_after_another(places: Sequence[Sequence[Place]]) -> list[Place | None]:
@@ -322,6 +349,7 @@ def _shared_out(wanted: Sequence[tuple[str, ...]], places: Sequence[Sequence[Pla
     group_of = {
         targets: number for number, group in enumerate(_related(list(dict.fromkeys(wanted)))) for targets in group
     }
+    members = Counter(group_of[targets] for targets in wanted)
     owner: dict[Place, int] = {}  # group and first word → which constraint has it
     chosen: list[Place | None] = [None] * len(wanted)
 
@@ -346,8 +374,11 @@ def _shared_out(wanted: Sequence[tuple[str, ...]], places: Sequence[Sequence[Pla
         others = [chosen[other] for (number, _), other in owner.items() if number == group and other != index]
         return any(other and other[0] != place[0] and other[0] < place[1] and place[0] < other[1] for other in others)
 
-    for index in range(len(wanted)):
-        settle(index, set())
+    for index, targets in enumerate(wanted):
+        if members[group_of[targets]] > 1:
+            settle(index, set())
+        elif places[index]:  # nobody can be in its way
+            chosen[index] = places[index][0]
     return chosen
 
 

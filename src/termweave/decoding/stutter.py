@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
+from operator import eq
 
 from termweave.decoding.batching import Request
 from termweave.decoding.beam import Hypothesis
@@ -27,6 +28,8 @@ def repetitions(tokens: Sequence[int]) -> set[Unit]:
     if len(tokens) - len(set(tokens)) < REPEATS - 1:  # a quick look, for most outputs
         return found
     for period in range(1, LONGEST + 1):
+        if sum(map(eq, tokens, tokens[period:])) < (REPEATS - 1) * period:  # the same, place by place
+            continue
         same = 0
         for place in range(period, len(tokens)):
             same = same + 1 if tokens[place] == tokens[place - period] else 0

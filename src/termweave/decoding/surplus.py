@@ -12,16 +12,17 @@ from dataclasses import replace
 from termweave.constraints.protection import counted
 from termweave.decoding.batching import Request
 from termweave.decoding.beam import Hypothesis
-from termweave.decoding.demands import Wishes, needed_tokens
+from termweave.decoding.demands import Wishes, needed_tokens, said
 from termweave.text.vocabulary import Vocabulary
-from termweave.text.words import normalise
+from termweave.text.words import BROKEN, normalise
 
 
 def surplus_of(request: Request, hypothesis: Hypothesis, subwords: Vocabulary) -> Counter[str]:
     """What an output has too often, and how many of it; nothing where it is not asked for."""
     if request.wishes.counted is None:
         return Counter()
-    return counted(subwords.decode(hypothesis.tokens)) - Counter(request.wishes.counted)
+    found = counted(said(hypothesis.tokens, subwords))
+    return found - Counter(request.wishes.counted) if found else found
 
 
 def without_surplus(request: Request, subwords: Vocabulary) -> Request:
@@ -55,8 +56,17 @@ def _odd(text: str, hypothesis: Hypothesis, wishes: Wishes, subwords: Vocabulary
     longest = max(map(len, subwords.target.spellings(text)), default=0) + 1
     found = []
     for end in range(1, len(tokens) + 1):
-        starts = range(end - 1, max(end - longest, 0) - 1, -1)
+        first = max(end - longest, 0)
+        if _surely_lacks(decode(tokens[first:end]), text):  # as mostly
+            continue
+        starts = range(end - 1, first - 1, -1)
         start = next((own for own in starts if text in decode(tokens[own:end])), None)
         if start is not None and text not in decode(tokens[start : end - 1]):  # else it ended before
             found += [token for token in tokens[start:end] if token not in needed][:1]
     return found
+
+
+def _surely_lacks(said: str, text: str) -> bool:
+    """Can no part of the tokens that say this say the text? Parts of what is well spelled say what it says, but for
+    halves of characters at their ends; where those are left out, white space may change."""
+    return text not in said and BROKEN not in said and not any(map(str.isspace, text))

@@ -16,7 +16,7 @@ import functools
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Literal, get_args
+from typing import Any, Literal, NamedTuple, get_args
 
 from termweave.constraints.constraint import Constraint
 from termweave.constraints.glossary import Glossary, GlossaryEntry, language_pair, primary
@@ -69,21 +69,25 @@ def told(receipts: Sequence[Receipt]) -> list[Constraint]:
 @functools.lru_cache(_REMEMBERED)
 def _constraint(written: str, targets: tuple[str, ...]) -> Constraint:
     """The same object for the same term: what is remembered of constraints is found faster."""
-    own = tuple(map(normalise, targets))  # the model is told of the first
+    own = tuple(map(normalise, dict.fromkeys(targets)))  # the model is told of the first
     return Constraint(normalise(written), own[0], own[1:])
 
 
 @functools.lru_cache(_REMEMBERED)
-def _most_counted(constraint: Constraint) -> Counter[str]:
-    """Placeholders and the like that it brings along; of alternatives, those with the most. Not to be changed."""
+def _normalised(targets: tuple[str, ...]) -> frozenset[str]:
+    return frozenset(map(normalise, targets))
+
+
+@functools.lru_cache(_REMEMBERED)
+def _most_counted(targets: tuple[str, ...]) -> Counter[str]:
+    """Placeholders and the like that they bring along; of alternatives, those with the most. Not to be changed."""
     most: Counter[str] = Counter()
-    for target in constraint.targets:
-        most |= counted(normalise(target))
+    for target in targets:
+        most |= counted(target)
     return most
 
 
-@dataclass(frozen=True)
-class PlannedTerm:
+class PlannedTerm(NamedTuple):  # made for every term of every sentence, as `TermMatch` is
     """A term found in a sentence, and what is to be done about it."""
 
     match: TermMatch
@@ -92,9 +96,9 @@ class PlannedTerm:
     allowed: tuple[str, ...] = ()  # those of its targets that are not forbidden here, if some are
     is_relaxed: bool = False  # left to the model, for there is too much in the sentence to guarantee all of it
 
-    @functools.cached_property
+    @property
     def constraint(self) -> Constraint:
-        return _constraint(self.written, tuple(dict.fromkeys(self.allowed + self.match.targets)))
+        return _constraint(self.written, self.allowed + self.match.targets)
 
     @property
     def is_told(self) -> bool:
@@ -111,11 +115,11 @@ class PlannedTerm:
     def receipt(self, text: str, span: Span | None, is_present: bool) -> Receipt:
         """span: where a target stands in the translation; is_present: does what is forbidden occur?"""
         found = None if span is None else text[span[0] : span[1]]
-        entry = self.match.entry
+        entry, start, end, targets = self.match
         return Receipt(
             self.written,
-            (self.match.start, self.match.end),
-            self.match.targets[0],
+            (start, end),
+            targets[0],
             entry.policy,
             self._status(found, is_present),
             span,
@@ -135,8 +139,8 @@ class PlannedTerm:
             return "missed"
         if policy == "keep":
             return "kept"
-        preferred = self.match.entry.targets[:1] + self.match.targets[:1]
-        return "met" if found in {normalise(target) for target in preferred} else "met by alternative"
+        preferred = _normalised(self.match.entry.targets[:1] + self.match.targets[:1])
+        return "met" if found in preferred else "met by alternative"
 
 
 @dataclass(frozen=True)
@@ -156,7 +160,7 @@ class TermPlan:
             return None
         number: Counter[str] = Counter()
         for constraint in (*given, *self.told):
-            if most := _most_counted(constraint):
+            if most := _most_counted(constraint.wordings):
                 number += most
         return number
 
@@ -164,15 +168,19 @@ class TermPlan:
     def _told(self) -> list[int]:
         """Which terms are told. What is guaranteed comes first, so that it has the first claim to a place."""
         told = [index for index, term in enumerate(self.terms) if term.is_told]
+        if len(told) == len(self.required):  # as mostly
+            return told
         return sorted(told, key=lambda index: not self.terms[index].is_required)
 
     @functools.cached_property
     def told(self) -> tuple[Constraint, ...]:
-        return tuple(self.terms[index].constraint for index in self._told)
+        if len(self._told) == len(self.required):
+            return self.required
+        return tuple([self.terms[index].constraint for index in self._told])
 
     @functools.cached_property
     def required(self) -> tuple[Constraint, ...]:
-        return tuple(term.constraint for term in self.terms if term.is_required)
+        return tuple([term.constraint for term in self.terms if term.is_required])
 
     @functools.cached_property
     def chosen(self) -> int:
@@ -188,8 +196,9 @@ class TermPlan:
             term.receipt(text, places.get(index), term.is_forbidden and _is_present(term, text, language))
             for index, term in enumerate(self.terms)
         ]
-        allowed = self.allowed(given)
-        if allowed is not None and (surplus := counted(text) - allowed):
+        # Most texts hold nothing of that, and then nobody need know how much would be allowed.
+        held = counted(text) if self.is_protecting else Counter[str]()
+        if held and (surplus := held - (self.allowed(given) or Counter())):
             receipts = _with_surplus(receipts, surplus, text)
         return tuple(receipts)
 
@@ -280,7 +289,7 @@ def within_limits(plan: TermPlan) -> TermPlan:
     """A line of a hundred numbers is no reason to refuse it: they are left to the model, and the receipts tell."""
     if len(plan.required) <= MOST_GUARANTEED:
         return plan
-    return replace(plan, terms=tuple(replace(term, is_relaxed=is_protected(term)) for term in plan.terms))
+    return replace(plan, terms=tuple(term._replace(is_relaxed=is_protected(term)) for term in plan.terms))
 
 
 def is_protected(term: PlannedTerm) -> bool:

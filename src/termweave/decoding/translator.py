@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import lru_cache, partial
+from functools import partial
 from itertools import chain, islice
 from pathlib import Path
 from typing import Literal
@@ -23,15 +23,17 @@ from termweave.decoding.beam import Hypothesis, SearchOptions
 from termweave.decoding.cdalign import place_constraints
 from termweave.decoding.crew import by_crew, crew_size, share_of
 from termweave.decoding.demands import (
+    Pair,
     Wishes,
     can_be_counted,
     is_kept,
     locate,
     permitted,
     require_possible,
+    said,
     side_by_side,
-    spellable,
     spelled_otherwise,
+    told_as,
 )
 from termweave.decoding.flaws import best_first, is_flawed, mended, nearly_as_good, stricter
 from termweave.decoding.forced import ScoredOutput, score_outputs
@@ -46,7 +48,6 @@ from termweave.model.transformer import POSITIONS, PRECISIONS
 from termweave.progress import progress_bar
 from termweave.text.words import BROKEN, Span, normalise
 
-REMEMBERED = 20_000  # constraints as ids
 ATTEMPTS = 20  # searches of a sentence whose text does not keep what was wished for
 
 
@@ -90,7 +91,6 @@ class Translator:
         self.directions = checkpoint.directions
         self.expansions = checkpoint.expansions
         self._searcher = Searcher(self.model, self.subwords)
-        self._ids_of = lru_cache(REMEMBERED)(self._encoded)  # the terms of a glossary come again and again
 
     @classmethod
     def load(cls, path: str | Path | None = None, device: str = "auto", precision: str = "auto") -> Translator:
@@ -272,20 +272,15 @@ class Translator:
         expansion = self.expansions.get(direction or self.directions[0], UNKNOWN_EXPANSION)
         return Request(index, source, told, tuple(constraints), wishes, plan, expansion=expansion)
 
-    def _pair(self, constraint: Constraint, where: str) -> tuple[list[int], list[int]]:
+    def _pair(self, constraint: Constraint, where: str) -> Pair:
         """Both sides of a constraint as the model is told them."""
-        ids = self._ids_of(constraint)
+        ids = told_as(constraint.source, constraint.wordings, self.subwords)
         if not all(ids):
             raise ConstraintError(f"{where}: {constraint} has an empty side: nothing visible is left of it")
         if max(map(len, ids)) > POSITIONS:
             start = f"{constraint.source[:40]!r} → {constraint.target[:40]!r}"
             raise ConstraintError(f"{where}: the constraint {start} … is over-long: at most {POSITIONS} subwords")
         return ids
-
-    def _encoded(self, constraint: Constraint) -> tuple[list[int], list[int]]:
-        """What the model is told of it, both sides as ids."""
-        target = next(iter(spellable(constraint, self.subwords)), normalise(constraint.target))
-        return self.subwords.source.encode(normalise(constraint.source)), self.subwords.target.encode(target)
 
     def _guided(self, request: Request, sentence: str, direction: str | None) -> Request:
         """The request with its constraints' places in the source."""
@@ -332,11 +327,12 @@ class Translator:
             for request, asked, hypotheses in zip(batch, asked_for, found, strict=True):
                 kept = self._kept(request, hypotheses, language, nbest)
                 spoken = () if asked.wishes or not hypotheses else hypotheses[0].tokens
-                told = replace(request, found=tuple(kept), spoken=spoken)
+                told = replace(request, spoken=spoken) if spoken and request.wishes else request
                 if not (kept and (asked.wishes or kept == hypotheses[:nbest])):
-                    missed.append(without_surplus(told, self.subwords))
+                    missed.append(without_surplus(replace(told, found=tuple(kept)), self.subwords))
                 elif is_flawed(told, kept[0], self.subwords):
-                    told = replace(told, found=tuple(self._kept(request, hypotheses, language, options.beam)))
+                    all_kept = tuple(self._kept(request, hypotheses, language, options.beam))
+                    told = replace(told, found=all_kept, spoken=spoken)
                     if nbest == 1 and (other := nearly_as_good(told, self.subwords)):
                         yield request, [other]
                     elif (better := stricter(told, self.subwords)).wishes == request.wishes:
@@ -351,7 +347,7 @@ class Translator:
 
     def _first_try(self, request: Request) -> Request:
         is_plain = not request.wishes.required or (self.takes_constraints and has_few(request))
-        return replace(request, wishes=Wishes()) if is_plain else request
+        return replace(request, wishes=Wishes()) if is_plain and request.wishes != Wishes() else request
 
     def _solve_each(
         self, requests: list[Request], direction: str | None, options: SearchOptions, nbest: int, batch_tokens: int
@@ -376,7 +372,7 @@ class Translator:
     def _text(self, request: Request, hypothesis: Hypothesis) -> str:
         """What an output says. The mark of broken text is no part of that, unless it is asked for: models know it from
         broken text that they were trained on."""
-        text = self.subwords.decode(hypothesis.tokens)
+        text = said(hypothesis.tokens, self.subwords)
         if BROKEN not in text:
             return text
         asked = [
@@ -425,7 +421,7 @@ class Translator:
     def _translation(self, request: Request, found: list[Hypothesis], direction: str | None) -> Translation:
         language = self._language(direction)
         each = [self._located(self._text(request, hypothesis), hypothesis, request, language) for hypothesis in found]
-        return replace(each[0], others=tuple(each[1:]))
+        return replace(each[0], others=tuple(each[1:])) if len(each) > 1 else each[0]
 
     @staticmethod
     def _located(text: str, found: Hypothesis, request: Request, language: str) -> Translation:

@@ -68,10 +68,10 @@ class KnownTerms:
         self, sentences: Sequence[Sequence[tuple[Phrase, Phrase]]], constraints: ConstraintTensors
     ) -> KnownConstraints:
         """constraints: those of the sentences."""
-        pairs = [(tuple(source), tuple(target)) for own in sentences for source, target in own]
-        number = {pair: index for index, pair in enumerate(dict.fromkeys(pairs))}
+        number: dict[Pair, int] = {}
+        pairs = ((tuple(source), tuple(target)) for own in sentences for source, target in own)
+        which = np.array([number.setdefault(pair, len(number)) for pair in pairs])
         terms = self._terms(list(number))
-        which = np.array([number[pair] for pair in pairs])
         return KnownConstraints(
             torch.cat([term.attention for term in terms]),
             torch.cat([term.copied for term in terms]),

@@ -81,8 +81,12 @@ class TextEncoder(ABC):
 
     def encode_attached(self, text: str) -> list[int] | None:
         """The ids of `text` as it stands right behind an opening bracket; None if they cannot be told apart from it."""
-        bracket, ids = self.encode("("), self.encode(f"({text}")
+        bracket, ids = self._bracket, self.encode(f"({text}")
         return ids[len(bracket) :] if ids[: len(bracket)] == bracket else None
+
+    @functools.cached_property
+    def _bracket(self) -> list[int]:
+        return self.encode("(")
 
     @functools.cached_property
     def spellings(self) -> Callable[[str], tuple[tuple[int, ...], ...]]:
