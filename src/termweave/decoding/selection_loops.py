@@ -41,9 +41,9 @@ def _best(values: Array, base: Array, maxima: Array, chunk: int, found: tuple[Ar
         most = listed
         scores, keys, listed = found[0][row], found[2][row], 0
         for _ in range(most):
-            index = places[:most].argmin()  # in the order of their places, so that equal scores are too
-            parent, start = places[index] // chunks, places[index] % chunks * chunk
-            places[index] = beam * chunks  # behind all others
+            first = places[:most].argmin()  # in the order of their places, so that equal scores are too
+            parent, start = places[first] // chunks, places[first] % chunks * chunk
+            places[first] = beam * chunks  # behind all others
             own, added = values[row, parent, start : start + chunk], base[row, parent]
             for at in range(len(own)):
                 listed = _insert(scores, keys, listed, own[at] + added, parent * vocabulary + start + at)
