@@ -317,9 +317,8 @@ class Translator:
         to from the start. What has flaws only is searched again as it was, with them ruled out, if they can be.
         """
         language = self._language(direction)
-        crew, tokens = crew_size(self.model.embedding.device), sum(len(own.source) + 2 for own in requests)
-        share = share_of(batch_tokens, tokens, crew)
-        together = list(batches(requests, share, self._searcher.steps(options)))
+        crew = crew_size(self.model.embedding.device)
+        together = self._together(requests, options, batch_tokens)
         tried = [[self._first_try(own) for own in batch] for batch in together]
         each = self._searcher.search_each(tried, self._lead(direction), options)
         missed, flawed = [], []
@@ -342,21 +341,23 @@ class Translator:
                 else:
                     yield request, kept
         wider = replace(options, beam=2 * options.beam)
-        yield from self._solve_each(missed, direction, wider, nbest, share // 2)
-        yield from self._solve_each(flawed, direction, options, nbest, share)
+        again = (missed, wider, batch_tokens // 2), (flawed, options, batch_tokens)
+        work = [(batch, own) for requests, own, most in again for batch in self._together(requests, own, most)]
+        # Both kinds at once: they are few, and one of them may go on for long.
+        solved = by_crew(lambda item: [*self._solve(item[0], direction, item[1], nbest)], work, crew)
+        yield from chain.from_iterable(solved)
+
+    def _together(self, requests: list[Request], options: SearchOptions, batch_tokens: int) -> list[list[Request]]:
+        """In batches, so many that all of the crew have work."""
+        if not requests:  # steps of a kind that is not needed push out others
+            return []
+        crew, tokens = crew_size(self.model.embedding.device), sum(len(own.source) + 2 for own in requests)
+        share = share_of(batch_tokens, tokens, crew)
+        return list(batches(requests, share, self._searcher.steps(options)))
 
     def _first_try(self, request: Request) -> Request:
         is_plain = not request.wishes.required or (self.takes_constraints and has_few(request))
         return replace(request, wishes=Wishes()) if is_plain and request.wishes != Wishes() else request
-
-    def _solve_each(
-        self, requests: list[Request], direction: str | None, options: SearchOptions, nbest: int, batch_tokens: int
-    ) -> Iterator[tuple[Request, list[Hypothesis]]]:
-        if requests:  # steps of a kind that is not needed push out others
-            together = list(batches(requests, batch_tokens, self._searcher.steps(options)))
-            crew = crew_size(self.model.embedding.device)
-            solved = by_crew(lambda batch: [*self._solve(batch, direction, options, nbest)], together, crew)
-            yield from chain.from_iterable(solved)
 
     def _search(
         self, lead: Sequence[int], options: SearchOptions, batch: Sequence[Request], strict: bool = False
