@@ -105,6 +105,15 @@ def test_no_cut_goes_through_a_term(longest: int):
         assert parts == ["Wir spielen Quiz! Das Spiel geht.", "Dann kommt altes Haus."]
 
 
+def test_placeholders_are_counted_with_several_glossaries_too():
+    haus, fluss = entry("Haus", "house"), entry("Fluss", "river")
+    plan = FirstOf([planner(haus), planner(fluss)]).plan("Haus %s am Fluss")
+    assert plan.allowed(()) == planner(haus, fluss).plan("Haus %s am Fluss").allowed(()) == {"%s": 1}
+    given = Glossary((haus,), "de", "en"), Glossary((fluss,), "de", "en")
+    bare = FirstOf([Terminology(own, "de-en", protect=False) for own in given])
+    assert bare.plan("Haus %s am Fluss").allowed(()) is None
+
+
 def test_what_any_glossary_forbids_is_forbidden():
     never, here = entry("", "shack", policy="forbid"), entry("Haus", "hut", policy="forbid")
     both = FirstOf([planner(never), planner(here, entry("Haus", "house"))])

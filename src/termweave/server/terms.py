@@ -32,7 +32,8 @@ class FirstOf:
                 found += [term for term in plan.terms if is_protected(term) is protected and _has_room(term, taken)]
         found.sort(key=lambda term: (term.match.start, term.match.end))
         forbidden = dict.fromkeys(text for plan in plans for text in plan.forbidden)
-        return TermPlan(tuple(found), tuple(forbidden))
+        is_protecting = any(plan.is_protecting for plan in plans)
+        return TermPlan(tuple(found), tuple(forbidden), is_protecting)
 
     def places(self, text: str) -> list[Span]:
         return [(term.match.start, term.match.end) for term in self.plan(text).terms if not term.is_forbidden]
