@@ -21,6 +21,7 @@ from termweave.storage import Array
 
 IMPOSSIBLE = np.float32(-np.inf)
 FAR = 2**40  # more tokens than are ever missing
+TAKEN = -1  # instead of how many tokens are missing
 UNKNOWN = -1  # no bits: of those, the highest is never set
 
 
@@ -35,6 +36,7 @@ class Tables(NamedTuple):
     forbidden: Array
     gains: Array
     inner_gains: Array
+    gaining: Array
     phrase_bits: Array
     bit_length: Array
 
@@ -161,17 +163,15 @@ def _choose(
     chosen: tuple[Array, ...],
 ) -> None:
     base, wished = given
-    beam, columns = base.shape[1], tables.tokens.shape[1]
-    listed = best[0].shape[1]
-    size = listed + beam + beam * (columns + 1)
+    beam, nodes = base.shape[1], tables.open_end.shape[1]
+    size = best[0].shape[1] + beam + beam * (tables.tokens.shape[1] + 1)
     scores, keys = np.empty(size, dtype=np.float32), np.empty((5, size), dtype=np.int64)
-    most = np.empty(beam, dtype=np.int64)
+    most, order = np.empty(beam, dtype=np.int64), np.empty(chosen[0].shape[1], dtype=np.int64)
     # What is missing at each node: hypotheses of a sentence have mostly met the same, and tokens lead to few nodes.
-    known = np.empty((2, tables.open_end.shape[1]), dtype=np.int64)
+    known, leaders = np.empty((2, nodes), dtype=np.int64), np.empty(max(room.max(), 0) + 1, dtype=np.int64)
     for row in range(len(room)):
-        known[0] = UNKNOWN
         # Tables are as wide as the sentence with the most asks for; most sentences use less than half of that.
-        used = _used(tables.tokens[row], -1), _used(tables.phrase_bits[row], 0), _used(tables.bit_length[row], 0)
+        used = _used(tables.tokens[row], -1), _used(tables.bit_length[row], 0)
         own = Tables(
             tables.tokens[row, : used[0]],
             tables.next_node[row],
@@ -181,8 +181,9 @@ def _choose(
             tables.forbidden[row],
             tables.gains[row],
             tables.inner_gains[row],
-            tables.phrase_bits[row, : used[1]],
-            tables.bit_length[row, : used[2]],
+            tables.gaining[row],
+            tables.phrase_bits[row],
+            tables.bit_length[row, : used[1]],
         )
         before = place[0][row], place[1][row]
         is_ordered = shared[0][row]
@@ -192,104 +193,129 @@ def _choose(
             if wished[row, index] + base[row, index] > own_best[0][row, index]:
                 missing = _missing_of(own, before[0][index], before[1][index], is_ordered)
                 most[index] = min(most[index], missing - 1)
-        count = _list(own, best, own_best, values[row], base[row], row, end, scores, keys)
-        _follow(own, before, is_ordered, shared, end, most, known, scores[:count], keys)
-        _take(scores[:count], keys, aware, row, chosen)
+        count = _list_best(own, before, is_ordered, shared, best, own_best, row, end, scores, keys)
+        count = _list_tokens(own, before, is_ordered, shared, values[row], base[row], end, count, scores, keys)
+        known[0] = UNKNOWN
+        _count_missing(own, is_ordered, end, most, known, scores[:count], keys)
+        if aware:
+            taken = _climb(scores[:count], keys[4], leaders[: max(room[row], 0) + 1], order)
+        else:
+            taken = _allocate(scores[:count], keys[4], order)
+        for index in range(taken):
+            found = order[index]
+            chosen[0][row, index] = scores[found]
+            for key in range(4):
+                chosen[1][key, row, index] = keys[key, found]
 
 
 @numba.njit(nogil=True, cache=True)
-def _list(
+def _list_best(
     own: Tables,
+    before: tuple[Array, Array],  # nodes and bits of the hypotheses
+    is_ordered: bool,
+    shared: tuple[Array, ...],
     best: tuple[Array, ...],
     own_best: tuple[Array, ...],
-    values: Array,
-    base: Array,
     row: int,
     end: int,
     scores: Array,
     keys: Array,
 ) -> int:
-    """Scores, parents, tokens and columns of all that is possible, nothing twice; returns how many they are."""
-    count, columns = 0, len(own.tokens)
-    listed, beam = best[0].shape[1], len(base)
-    for index in range(listed + beam):
+    """Scores, parents, tokens, nodes and bits of the best ones that are possible, except for the end and tokens of
+    constraints; returns how many they are."""
+    count, listed = 0, best[0].shape[1]
+    for index in range(listed + len(before[0])):
         is_own = index >= listed
         parent = index - listed if is_own else best[1][row, index]
         token = own_best[1][row, parent] if is_own else best[2][row, index]
         score = own_best[0][row, parent] if is_own else best[0][row, index]
-        again = token == end or score == IMPOSSIBLE
-        for column in range(columns):
-            again = again or own.tokens[column] == token
-        for other in range(listed if is_own else 0):
-            again = again or (best[1][row, other] == parent and best[2][row, other] == token)
-        if not again:
-            scores[count], keys[0, count], keys[1, count], keys[2, count] = score, parent, token, -1
-            count += 1
-    for parent in range(beam):
-        for column in range(columns + 1):
-            token = end if column == columns else own.tokens[column]
-            score = values[parent, token] + base[parent] if token >= 0 else IMPOSSIBLE
-            if score > IMPOSSIBLE:
-                scores[count], keys[0, count], keys[1, count], keys[2, count] = score, parent, token, column
+        again = token == end or score == IMPOSSIBLE or _is_among(token, own.tokens)
+        for other in range(count if is_own else 0):
+            again = again or (keys[0, other] == parent and keys[1, other] == token)
+        node, bits = before[0][parent], before[1][parent]
+        joined = own.open_end[node] and shared[1][token]
+        if again or (not joined and _barred(own.forbidden[node], bits)):
+            continue
+        fulfilled = bits if joined else _closed(own.completes[node], own.lowest[node], bits, is_ordered)
+        scores[count], keys[0, count], keys[1, count] = score, parent, token
+        keys[2, count] = own.next_node[node, own.next_node.shape[1] - 2 + int(shared[2][token])]
+        keys[3, count] = fulfilled
+        count += 1
+    return count
+
+
+@numba.njit(nogil=True, cache=True)
+def _is_among(token: int, tokens: Array) -> bool:
+    among = False
+    for index in range(len(tokens)):
+        among |= tokens[index] == token
+    return among
+
+
+@numba.njit(nogil=True, cache=True)
+def _list_tokens(
+    own: Tables,
+    before: tuple[Array, Array],
+    is_ordered: bool,
+    shared: tuple[Array, ...],
+    values: Array,
+    base: Array,
+    end: int,
+    count: int,
+    scores: Array,
+    keys: Array,
+) -> int:
+    """The same of the constraints' tokens and the end, behind those that are there; returns how many all are."""
+    # Taken out of their tuples here: done at every use inside the loop, that takes longer than all of the rest.
+    tokens, inner_start = own.tokens, shared[1]
+    for parent in range(len(base)):
+        node, bits = before[0][parent], before[1][parent]
+        is_open, stuck = own.open_end[node], _barred(own.forbidden[node], bits)
+        closed = _closed(own.completes[node], own.lowest[node], bits, is_ordered)
+        following, row, added = own.next_node[node], values[parent], base[parent]
+        for column in range(len(tokens) + 1):
+            token = end if column == len(tokens) else tokens[column]
+            score = row[token] + added
+            joined = is_open and inner_start[token]
+            if score > IMPOSSIBLE and (joined or not stuck or token == end):
+                scores[count], keys[0, count], keys[1, count] = score, parent, token
+                keys[2, count], keys[3, count] = following[column], bits if joined else closed
                 count += 1
     return count
 
 
 @numba.njit(nogil=True, cache=True)
-def _follow(
+def _count_missing(
     own: Tables,
-    before: tuple[Array, Array],  # nodes and bits of the hypotheses
     is_ordered: bool,
-    shared: tuple[Array, ...],
     end: int,
     most: Array,  # tokens that may be missing after a hypothesis
     known: Array,  # (2, nodes) bits and what is missing with them, of the last time it was asked
     scores: Array,
-    keys: Array,  # parents, tokens and columns; becomes parents, tokens, nodes, bits and banks
+    keys: Array,  # parents, tokens, nodes, bits, and what is missing then
 ) -> None:
-    """Where candidates lead, and what is missing then: impossible where that is too much, or something forbidden."""
-    # Taken out of their tuples here: done at every use inside the loop, that took longer than all of the rest.
-    nodes, bits = before
-    next_node, open_end, forbidden = own.next_node, own.open_end, own.forbidden
-    completes, lowest, bit_length = own.completes, own.lowest, own.bit_length
+    """What is missing after candidates: impossible where that is too much, or something forbidden."""
+    open_end, forbidden, bit_length, gaining = own.open_end, own.forbidden, own.bit_length, own.gaining
+    completes, lowest = own.completes, own.lowest
     phrase_bits, gains, inner_gains = own.phrase_bits, own.gains, own.inner_gains
-    inner_start, vocabulary_open_end = shared[1], shared[2]
     counted, inside = UNKNOWN, 0
     for index in range(len(scores)):
-        parent, token, column = keys[0, index], keys[1, index], keys[2, index]
-        node = nodes[parent]
-        joined = open_end[node] and inner_start[token]
-        fulfilled = bits[parent] if joined else _closed(completes[node], lowest[node], bits[parent], is_ordered)
-        if column < 0:
-            column = next_node.shape[1] - 2 + int(vocabulary_open_end[token])
-        following = next_node[node, column]
+        node, bits = keys[2, index], keys[3, index]
         missing = 0
-        if token == end:  # it leads nowhere; that it comes only when nothing is missing has been seen to already
-            pass
-        elif (not open_end[following] and _barred(forbidden[following], fulfilled)) or (
-            not joined and _barred(forbidden[node], bits[parent])
-        ):
-            missing = FAR
-        else:
-            if known[0, following] != fulfilled:
-                if counted != fulfilled:  # hypotheses of a sentence have mostly met the same
-                    counted, inside = fulfilled, _tokens_of(bit_length, fulfilled)
-                closed = _closed(completes[following], lowest[following], fulfilled, is_ordered)
-                known[0, following] = fulfilled
-                known[1, following] = _missing(
-                    inside if closed == fulfilled else _tokens_of(bit_length, closed),
-                    inside,
-                    phrase_bits,
-                    gains[following],
-                    inner_gains[following],
-                    fulfilled,
-                    closed,
-                    is_ordered,
-                    _barred(forbidden[following], fulfilled),
-                )
-            missing = known[1, following]
-        keys[2, index], keys[3, index], keys[4, index] = following, fulfilled, -missing
-        if missing > most[parent]:
+        if keys[1, index] != end:  # that comes only when nothing is missing, which has been seen to already
+            if known[0, node] != bits:
+                if counted != bits:  # hypotheses of a sentence have mostly met the same
+                    counted, inside = bits, _tokens_of(bit_length, bits)
+                closed = _closed(completes[node], lowest[node], bits, is_ordered)
+                barred = _barred(forbidden[node], bits)
+                missing = inside if closed == bits else _tokens_of(bit_length, closed)
+                if barred or gaining[node, 1]:
+                    tables = phrase_bits, gains, inner_gains, gaining
+                    missing = _missing(missing, inside, tables, node, bits, closed, is_ordered, barred)
+                known[0, node], known[1, node] = bits, FAR if barred and not open_end[node] else missing
+            missing = known[1, node]
+        keys[4, index] = missing
+        if missing > most[keys[0, index]]:
             scores[index] = IMPOSSIBLE
 
 
@@ -304,9 +330,9 @@ def _closed(completes: int, lowest: int, bits: int, is_ordered: bool) -> int:
 @numba.njit(nogil=True, cache=True)
 def _missing_of(own: Tables, node: int, bits: int, is_ordered: bool) -> int:
     closed = _closed(own.completes[node], own.lowest[node], bits, is_ordered)
-    tokens = _tokens_of(own.bit_length, closed), _tokens_of(own.bit_length, bits)
-    tables = own.phrase_bits, own.gains[node], own.inner_gains[node]
-    return _missing(*tokens, *tables, bits, closed, is_ordered, _barred(own.forbidden[node], bits))
+    missing, inside = _tokens_of(own.bit_length, closed), _tokens_of(own.bit_length, bits)
+    tables = own.phrase_bits, own.gains, own.inner_gains, own.gaining
+    return _missing(missing, inside, tables, node, bits, closed, is_ordered, _barred(own.forbidden[node], bits))
 
 
 @numba.njit(nogil=True, cache=True)
@@ -319,21 +345,21 @@ def _barred(needed: int, bits: int) -> bool:
 def _missing(
     missing: int,  # tokens of all that is not met, if the word ended here
     missing_inside: int,  # the same if it goes on
-    phrase_bits: Array,
-    gains: Array,  # of the node, as the next
-    inner_gains: Array,
+    tables: tuple[Array, Array, Array, Array],
+    node: int,
     bits: int,
     closed: int,
     is_ordered: bool,
     stuck: bool,
 ) -> int:
     """`Automaton.missing`; stuck: the node is barred."""
+    phrase_bits, gains, inner_gains, gaining = tables
     wanted, wanted_inside = (closed + 1, bits + 1) if is_ordered else (~closed, ~bits)
     saved, saved_inside = 0, 0
-    for phrase in range(len(phrase_bits)):
+    for phrase in range(gaining[node, 0], gaining[node, 1]):
         own = phrase_bits[phrase]
-        saved = max(saved, gains[phrase] if own & wanted else 0)
-        saved_inside = max(saved_inside, inner_gains[phrase] if own & wanted_inside else 0)
+        saved = max(saved, gains[node, phrase] if own & wanted else 0)
+        saved_inside = max(saved_inside, inner_gains[node, phrase] if own & wanted_inside else 0)
     return min(missing - saved + int(stuck), missing_inside - saved_inside + int(stuck and not saved_inside))
 
 
@@ -356,22 +382,62 @@ def _used(row: Array, nothing: int) -> int:
 
 
 @numba.njit(nogil=True, cache=True)
-def _take(scores: Array, keys: Array, aware: bool, row: int, chosen: tuple[Array, ...]) -> None:
-    """`vdba.climb` or `vdba.allocate`: one after the other, the scores of those taken made impossible."""
-    cursor = -2 * FAR if aware else FAR
-    for place in range(chosen[0].shape[1]):
+def _climb(scores: Array, missing: Array, leaders: Array, order: Array) -> int:
+    """`vdba.climb`: which to take, in that order; returns how many.
+
+    leaders: room for the best of each bank, as many as what is missing can be.
+    """
+    leaders[:] = -1
+    listed, room = 0, len(order)
+    best = np.empty(room, dtype=np.int64)  # of all, whatever their banks
+    for index in range(len(scores)):
+        score = scores[index]
+        if score == IMPOSSIBLE:
+            continue
+        leader = leaders[missing[index]]
+        if leader < 0 or score > scores[leader]:
+            leaders[missing[index]] = index
+        if listed < room or score > scores[best[room - 1]]:
+            at = min(listed, room - 1)
+            while at and score > scores[best[at - 1]]:
+                best[at] = best[at - 1]
+                at -= 1
+            best[at] = index
+            listed = min(listed + 1, room)
+    # Ahead of all that score better are leaders that come before those of all fuller banks.
+    ahead = 0
+    for fewest in range(len(leaders)):
+        leader = leaders[fewest]
+        if leader >= 0:
+            before = scores[leader] - scores[leaders[ahead - 1]] if ahead else np.float32(1)
+            if before > 0 or (before == 0 and leader < leaders[ahead - 1]):
+                leaders[ahead] = leader
+                ahead += 1
+    taken = 0
+    while taken < room and ahead:
+        ahead -= 1
+        order[taken], missing[leaders[ahead]] = leaders[ahead], TAKEN
+        taken += 1
+    for index in range(listed):
+        if taken < room and missing[best[index]] != TAKEN:
+            order[taken] = best[index]
+            taken += 1
+    return taken
+
+
+@numba.njit(nogil=True, cache=True)
+def _allocate(scores: Array, missing: Array, order: Array) -> int:
+    """`vdba.allocate`: which to take, in that order; returns how many. Banks go round, from the fullest down."""
+    cursor = -1
+    for place in range(len(order)):
         found, first = -1, 0
         for index in range(len(scores)):
-            if scores[index] == IMPOSSIBLE:
+            if scores[index] == IMPOSSIBLE or missing[index] == TAKEN:
                 continue
-            bank = keys[4, index]
-            # To climb, who is ahead of all that score better comes before the others; else banks go round.
-            turn = int(bank > cursor) if aware else (bank if bank < cursor else bank - FAR)
-            if found < 0 or turn > first or (turn == first and scores[index] > scores[found]):
+            turn = missing[index] if missing[index] > cursor else missing[index] + FAR
+            if found < 0 or turn < first or (turn == first and scores[index] > scores[found]):
                 found, first = index, turn
         if found < 0:
-            return
-        chosen[0][row, place] = scores[found]
-        chosen[1][:, row, place] = keys[:4, found]
-        cursor = max(cursor, keys[4, found]) if aware else keys[4, found]
-        scores[found] = IMPOSSIBLE
+            return place
+        order[place], cursor, missing[found] = found, missing[found], TAKEN
+    return len(order)

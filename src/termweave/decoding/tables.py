@@ -22,7 +22,7 @@ from termweave.errors import ConstraintError
 from termweave.storage import Array
 
 _SENTENCE_TABLES = ("tokens", "everything", "phrase_bits", "bit_length")
-_NODE_TABLES = ("next_node", "open_end", "completes", "lowest", "forbidden", "gains", "inner_gains")
+_NODE_TABLES = ("next_node", "open_end", "completes", "lowest", "forbidden", "gains", "inner_gains", "gaining")
 
 # The phrases of a batch end to end: the required ones of all sentences, then the forbidden ones.
 Phrases = tuple[
@@ -142,6 +142,7 @@ def _shapes(
         "forbidden": (torch.long, (rows, nodes)),
         "gains": (torch.long, (rows, nodes, phrases)),
         "inner_gains": (torch.long, (rows, nodes, phrases)),
+        "gaining": (torch.long, (rows, nodes, 2)),
         "phrase_bits": (torch.long, (rows, phrases)),
         "bit_length": (torch.long, (rows, bits)),
         "everything": (torch.long, (rows,)),
@@ -277,7 +278,7 @@ def _fill(
     """Fill the tables of all sentences; returns the most nodes that one of them has."""
     tokens, ends, classes, spans = phrases
     own_tokens, everything, phrase_bits, bit_length = sentence_tables
-    next_node, node_open, completes, lowest, forbidden, gains, inner_gains = node_tables
+    next_node, node_open, completes, lowest, forbidden, gains, inner_gains, gaining = node_tables
     _, nodes, width = next_node.shape
     width -= 2
     # Made once, and used for one sentence after the other: to allocate memory takes longer than to fill it.
@@ -315,7 +316,7 @@ def _fill(
             (completes[row], lowest[row], forbidden[row]),
             next_node[row],
             node_open[row],
-            (gains[row], inner_gains[row]),
+            (gains[row], inner_gains[row], gaining[row]),
         )
         most = max(most, count)
     return most
@@ -330,7 +331,7 @@ def _build(
     ending: tuple[Array, Array, Array],  # the tables of what ends in each node
     next_node: Array,
     node_open: Array,
-    gains: tuple[Array, Array],
+    gains: tuple[Array, Array, Array],
 ) -> int:
     """Fill the tables of one sentence; returns the number of nodes."""
     columns, ends, classes, inside = phrases
@@ -366,6 +367,9 @@ def _build(
                 gains[0][node, number] = max(spare + apart, 0)
             if joined:
                 gains[1][node, number] = max(spare + joined, 0)
+            if gains[0][node, number] or gains[1][node, number]:
+                gains[2][node, 0] = gains[2][node, 0] if gains[2][node, 1] else number
+                gains[2][node, 1] = number + 1
     return count
 
 
