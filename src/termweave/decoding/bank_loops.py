@@ -15,30 +15,39 @@ import torch
 from torch import Tensor
 
 from termweave.accelerators import laid_out
-from termweave.decoding.automaton import ALWAYS, Automaton
+from termweave.decoding.automaton import Automaton
 from termweave.decoding.candidates import Candidates
+from termweave.decoding.missing_loops import FAR, Tables, barred, closed, missing_at, missing_of, tokens_of
+from termweave.decoding.order_loops import IMPOSSIBLE, allocate, best_of, climb
 from termweave.storage import Array
 
-IMPOSSIBLE = np.float32(-np.inf)
-FAR = 2**40  # more tokens than are ever missing
-TAKEN = -1  # instead of how many tokens are missing
+OTHER = -1  # instead of a column
 UNKNOWN = -1  # no bits: of those, the highest is never set
 
 
-class Tables(NamedTuple):
-    """Those of an `Automaton`, of all its sentences or of one."""
+class Sentence(NamedTuple):
+    """What is known of one before its candidates are looked at."""
 
-    tokens: Array
-    next_node: Array
+    tables: Tables
+    is_ordered: bool
+    nodes: Array  # where its hypotheses stand
+    bits: Array
+    most: Array  # tokens that may be missing after each of them
+    inner_start: Array  # of the vocabulary
     open_end: Array
-    completes: Array
-    lowest: Array
-    forbidden: Array
-    gains: Array
-    inner_gains: Array
-    gaining: Array
-    phrase_bits: Array
-    bit_length: Array
+    end: int
+
+
+class Kept(NamedTuple):
+    """Candidates that are looked at."""
+
+    scores: Array
+    parents: Array
+    tokens: Array
+    columns: Array
+    nodes: Array
+    bits: Array
+    missing: Array
 
 
 def close(automaton: Automaton, place: tuple[Tensor, Tensor], values: Tensor, end: int) -> Tensor:
@@ -72,21 +81,21 @@ def _close(
         forbids = tables.forbidden[row].any()
         for index in range(wished.shape[1]):
             node, bits, own = place[0][row, index], place[1][row, index], values[row, index]
-            closed = _closed(tables.completes[row, node], tables.lowest[row, node], bits, shared[0][row])
+            done = closed(tables.completes[row, node], tables.lowest[row, node], bits, shared[0][row])
             wished[row, index] = IMPOSSIBLE
-            if closed != everything[row] or _barred(tables.forbidden[row, node], bits):
+            if done != everything[row] or barred(tables.forbidden[row, node], bits):
                 wished[row, index], own[end] = own[end], IMPOSSIBLE
             if forbids:
-                _forbid(tables, row, node, bits, closed, shared, own)
+                _forbid(tables, row, node, bits, done, shared, own)
 
 
 @numba.njit(nogil=True, cache=True)
 def _forbid(
-    tables: Tables, row: int, node: int, bits: int, closed: int, shared: tuple[Array, ...], values: Array
+    tables: Tables, row: int, node: int, bits: int, done: int, shared: tuple[Array, ...], values: Array
 ) -> None:
-    """Make impossible what would complete something forbidden; closed: the bits if the word ended here."""
+    """Make impossible what would complete something forbidden; done: the bits if the word ended here."""
     inner_start = shared[1]
-    is_open, stuck = tables.open_end[row, node], _barred(tables.forbidden[row, node], bits)
+    is_open, stuck = tables.open_end[row, node], barred(tables.forbidden[row, node], bits)
     if stuck:  # a word that is forbidden as it stands must go on
         for token in range(len(values)):
             if not inner_start[token]:
@@ -95,9 +104,7 @@ def _forbid(
         token, following = tables.tokens[row, column], tables.next_node[row, node, column]
         joined = is_open and inner_start[token]
         is_ending = not tables.open_end[row, following]
-        if (stuck and not joined) or (
-            is_ending and _barred(tables.forbidden[row, following], bits if joined else closed)
-        ):
+        if (stuck and not joined) or (is_ending and barred(tables.forbidden[row, following], bits if joined else done)):
             values[token] = IMPOSSIBLE
 
 
@@ -163,213 +170,72 @@ def _choose(
     chosen: tuple[Array, ...],
 ) -> None:
     base, wished = given
-    beam, nodes = base.shape[1], tables.open_end.shape[1]
-    size = best[0].shape[1] + beam + beam * (tables.tokens.shape[1] + 1)
-    scores, keys = np.empty(size, dtype=np.float32), np.empty((5, size), dtype=np.int64)
-    most, order = np.empty(beam, dtype=np.int64), np.empty(chosen[0].shape[1], dtype=np.int64)
+    beam, count = base.shape[1], chosen[0].shape[1]
+    plain = best[0].shape[1] + beam
+    scores = np.empty(plain + beam * (tables.tokens.shape[1] + 1), dtype=np.float32)
+    kept = _empty(len(scores))
+    listed, order = np.empty((2, plain), dtype=np.int64), np.empty(count, dtype=np.int64)
+    most, leaders = np.empty(beam, dtype=np.int64), np.empty(max(room.max(), 0) + 1, dtype=np.int64)
     # What is missing at each node: hypotheses of a sentence have mostly met the same, and tokens lead to few nodes.
-    known, leaders = np.empty((2, nodes), dtype=np.int64), np.empty(max(room.max(), 0) + 1, dtype=np.int64)
+    known = np.empty((2, tables.open_end.shape[1]), dtype=np.int64)
     for row in range(len(room)):
-        # Tables are as wide as the sentence with the most asks for; most sentences use less than half of that.
-        used = _used(tables.tokens[row], -1), _used(tables.bit_length[row], 0)
-        own = Tables(
-            tables.tokens[row, : used[0]],
-            tables.next_node[row],
-            tables.open_end[row],
-            tables.completes[row],
-            tables.lowest[row],
-            tables.forbidden[row],
-            tables.gains[row],
-            tables.inner_gains[row],
-            tables.gaining[row],
-            tables.phrase_bits[row],
-            tables.bit_length[row, : used[1]],
+        known[0] = UNKNOWN
+        own = Sentence(
+            _of_row(tables, row), shared[0][row], place[0][row], place[1][row], most, shared[1], shared[2], end
         )
-        before = place[0][row], place[1][row]
-        is_ordered = shared[0][row]
         for index in range(beam):
             most[index] = room[row]
             # A hypothesis that would rather end must go on with what is missing.
             if wished[row, index] + base[row, index] > own_best[0][row, index]:
-                missing = _missing_of(own, before[0][index], before[1][index], is_ordered)
+                missing = missing_of(own.tables, own.nodes[index], own.bits[index], own.is_ordered)
                 most[index] = min(most[index], missing - 1)
-        count = _list_best(own, before, is_ordered, shared, best, own_best, row, end, scores, keys)
-        count = _list_tokens(own, before, is_ordered, shared, values[row], base[row], end, count, scores, keys)
-        known[0] = UNKNOWN
-        _count_missing(own, is_ordered, end, most, known, scores[:count], keys)
+        tokens = own.tables.tokens
+        own_scores = scores[: plain + beam * (len(tokens) + 1)]
+        _score_best(tokens, best, own_best, row, end, own_scores, listed)
+        _score_tokens(tokens, end, values[row], base[row], own_scores[plain:])
+        found, least = 0, FAR
+        if aware:  # most others cannot be ahead of as many as are taken: nothing need be known of those
+            found = best_of(own_scores, order)
+            _keep_best(tokens, end, own_scores, listed, order[:found], kept)
+            least = _follow(own, known, 0, found, kept)
+        size = _keep_others(own, own_scores, listed, found, least, kept) if least else found
+        _follow(own, known, found, size, kept)
         if aware:
-            taken = _climb(scores[:count], keys[4], leaders[: max(room[row], 0) + 1], order)
+            taken = climb(kept.scores[:size], kept.missing, leaders[: max(room[row], 0) + 1], order)
         else:
-            taken = _allocate(scores[:count], keys[4], order)
-        for index in range(taken):
-            found = order[index]
-            chosen[0][row, index] = scores[found]
-            for key in range(4):
-                chosen[1][key, row, index] = keys[key, found]
+            taken = allocate(kept.scores[:size], kept.missing, order)
+        _write(kept, order[:taken], row, chosen)
 
 
 @numba.njit(nogil=True, cache=True)
-def _list_best(
-    own: Tables,
-    before: tuple[Array, Array],  # nodes and bits of the hypotheses
-    is_ordered: bool,
-    shared: tuple[Array, ...],
-    best: tuple[Array, ...],
-    own_best: tuple[Array, ...],
-    row: int,
-    end: int,
-    scores: Array,
-    keys: Array,
-) -> int:
-    """Scores, parents, tokens, nodes and bits of the best ones that are possible, except for the end and tokens of
-    constraints; returns how many they are."""
-    count, listed = 0, best[0].shape[1]
-    for index in range(listed + len(before[0])):
-        is_own = index >= listed
-        parent = index - listed if is_own else best[1][row, index]
-        token = own_best[1][row, parent] if is_own else best[2][row, index]
-        score = own_best[0][row, parent] if is_own else best[0][row, index]
-        again = token == end or score == IMPOSSIBLE or _is_among(token, own.tokens)
-        for other in range(count if is_own else 0):
-            again = again or (keys[0, other] == parent and keys[1, other] == token)
-        node, bits = before[0][parent], before[1][parent]
-        joined = own.open_end[node] and shared[1][token]
-        if again or (not joined and _barred(own.forbidden[node], bits)):
-            continue
-        fulfilled = bits if joined else _closed(own.completes[node], own.lowest[node], bits, is_ordered)
-        scores[count], keys[0, count], keys[1, count] = score, parent, token
-        keys[2, count] = own.next_node[node, own.next_node.shape[1] - 2 + int(shared[2][token])]
-        keys[3, count] = fulfilled
-        count += 1
-    return count
+def _empty(size: int) -> Kept:
+    return Kept(
+        np.empty(size, dtype=np.float32),
+        np.empty(size, dtype=np.int64),
+        np.empty(size, dtype=np.int64),
+        np.empty(size, dtype=np.int64),
+        np.empty(size, dtype=np.int64),
+        np.empty(size, dtype=np.int64),
+        np.empty(size, dtype=np.int64),
+    )
 
 
 @numba.njit(nogil=True, cache=True)
-def _is_among(token: int, tokens: Array) -> bool:
-    among = False
-    for index in range(len(tokens)):
-        among |= tokens[index] == token
-    return among
-
-
-@numba.njit(nogil=True, cache=True)
-def _list_tokens(
-    own: Tables,
-    before: tuple[Array, Array],
-    is_ordered: bool,
-    shared: tuple[Array, ...],
-    values: Array,
-    base: Array,
-    end: int,
-    count: int,
-    scores: Array,
-    keys: Array,
-) -> int:
-    """The same of the constraints' tokens and the end, behind those that are there; returns how many all are."""
-    # Taken out of their tuples here: done at every use inside the loop, that takes longer than all of the rest.
-    tokens, inner_start = own.tokens, shared[1]
-    for parent in range(len(base)):
-        node, bits = before[0][parent], before[1][parent]
-        is_open, stuck = own.open_end[node], _barred(own.forbidden[node], bits)
-        closed = _closed(own.completes[node], own.lowest[node], bits, is_ordered)
-        following, row, added = own.next_node[node], values[parent], base[parent]
-        for column in range(len(tokens) + 1):
-            token = end if column == len(tokens) else tokens[column]
-            score = row[token] + added
-            joined = is_open and inner_start[token]
-            if score > IMPOSSIBLE and (joined or not stuck or token == end):
-                scores[count], keys[0, count], keys[1, count] = score, parent, token
-                keys[2, count], keys[3, count] = following[column], bits if joined else closed
-                count += 1
-    return count
-
-
-@numba.njit(nogil=True, cache=True)
-def _count_missing(
-    own: Tables,
-    is_ordered: bool,
-    end: int,
-    most: Array,  # tokens that may be missing after a hypothesis
-    known: Array,  # (2, nodes) bits and what is missing with them, of the last time it was asked
-    scores: Array,
-    keys: Array,  # parents, tokens, nodes, bits, and what is missing then
-) -> None:
-    """What is missing after candidates: impossible where that is too much, or something forbidden."""
-    open_end, forbidden, bit_length, gaining = own.open_end, own.forbidden, own.bit_length, own.gaining
-    completes, lowest = own.completes, own.lowest
-    phrase_bits, gains, inner_gains = own.phrase_bits, own.gains, own.inner_gains
-    counted, inside = UNKNOWN, 0
-    for index in range(len(scores)):
-        node, bits = keys[2, index], keys[3, index]
-        missing = 0
-        if keys[1, index] != end:  # that comes only when nothing is missing, which has been seen to already
-            if known[0, node] != bits:
-                if counted != bits:  # hypotheses of a sentence have mostly met the same
-                    counted, inside = bits, _tokens_of(bit_length, bits)
-                closed = _closed(completes[node], lowest[node], bits, is_ordered)
-                barred = _barred(forbidden[node], bits)
-                missing = inside if closed == bits else _tokens_of(bit_length, closed)
-                if barred or gaining[node, 1]:
-                    tables = phrase_bits, gains, inner_gains, gaining
-                    missing = _missing(missing, inside, tables, node, bits, closed, is_ordered, barred)
-                known[0, node], known[1, node] = bits, FAR if barred and not open_end[node] else missing
-            missing = known[1, node]
-        keys[4, index] = missing
-        if missing > most[keys[0, index]]:
-            scores[index] = IMPOSSIBLE
-
-
-@numba.njit(nogil=True, cache=True)
-def _closed(completes: int, lowest: int, bits: int, is_ordered: bool) -> int:
-    """`Automaton.closed`, given what the node completes."""
-    if is_ordered:
-        return int(bits | ((bits + 1) & completes))
-    return int(bits | (((bits & completes) << 1 | lowest) & completes))
-
-
-@numba.njit(nogil=True, cache=True)
-def _missing_of(own: Tables, node: int, bits: int, is_ordered: bool) -> int:
-    closed = _closed(own.completes[node], own.lowest[node], bits, is_ordered)
-    missing, inside = _tokens_of(own.bit_length, closed), _tokens_of(own.bit_length, bits)
-    tables = own.phrase_bits, own.gains, own.inner_gains, own.gaining
-    return _missing(missing, inside, tables, node, bits, closed, is_ordered, _barred(own.forbidden[node], bits))
-
-
-@numba.njit(nogil=True, cache=True)
-def _barred(needed: int, bits: int) -> bool:
-    """`Automaton.barred`, given what the node needs for that."""
-    return bool(needed != 0 and needed & ~(bits | ALWAYS) == 0)
-
-
-@numba.njit(nogil=True, cache=True)
-def _missing(
-    missing: int,  # tokens of all that is not met, if the word ended here
-    missing_inside: int,  # the same if it goes on
-    tables: tuple[Array, Array, Array, Array],
-    node: int,
-    bits: int,
-    closed: int,
-    is_ordered: bool,
-    stuck: bool,
-) -> int:
-    """`Automaton.missing`; stuck: the node is barred."""
-    phrase_bits, gains, inner_gains, gaining = tables
-    wanted, wanted_inside = (closed + 1, bits + 1) if is_ordered else (~closed, ~bits)
-    saved, saved_inside = 0, 0
-    for phrase in range(gaining[node, 0], gaining[node, 1]):
-        own = phrase_bits[phrase]
-        saved = max(saved, gains[node, phrase] if own & wanted else 0)
-        saved_inside = max(saved_inside, inner_gains[node, phrase] if own & wanted_inside else 0)
-    return min(missing - saved + int(stuck), missing_inside - saved_inside + int(stuck and not saved_inside))
-
-
-@numba.njit(nogil=True, cache=True)
-def _tokens_of(bit_length: Array, reached: int) -> int:
-    """Those of all bits that are not reached."""
-    missing = 0
-    for bit in range(len(bit_length)):
-        missing += bit_length[bit] * (~reached >> bit & 1)
-    return missing
+def _of_row(tables: Tables, row: int) -> Tables:
+    """Tables are as wide as the sentence with the most asks for; most sentences use less than half of that."""
+    return Tables(
+        tables.tokens[row, : _used(tables.tokens[row], -1)],
+        tables.next_node[row],
+        tables.open_end[row],
+        tables.completes[row],
+        tables.lowest[row],
+        tables.forbidden[row],
+        tables.gains[row],
+        tables.inner_gains[row],
+        tables.savings[row],
+        tables.phrase_bits[row],
+        tables.bit_length[row, : _used(tables.bit_length[row], 0)],
+    )
 
 
 @numba.njit(nogil=True, cache=True)
@@ -382,62 +248,149 @@ def _used(row: Array, nothing: int) -> int:
 
 
 @numba.njit(nogil=True, cache=True)
-def _climb(scores: Array, missing: Array, leaders: Array, order: Array) -> int:
-    """`vdba.climb`: which to take, in that order; returns how many.
-
-    leaders: room for the best of each bank, as many as what is missing can be.
-    """
-    leaders[:] = -1
-    listed, room = 0, len(order)
-    best = np.empty(room, dtype=np.int64)  # of all, whatever their banks
-    for index in range(len(scores)):
-        score = scores[index]
-        if score == IMPOSSIBLE:
-            continue
-        leader = leaders[missing[index]]
-        if leader < 0 or score > scores[leader]:
-            leaders[missing[index]] = index
-        if listed < room or score > scores[best[room - 1]]:
-            at = min(listed, room - 1)
-            while at and score > scores[best[at - 1]]:
-                best[at] = best[at - 1]
-                at -= 1
-            best[at] = index
-            listed = min(listed + 1, room)
-    # Ahead of all that score better are leaders that come before those of all fuller banks.
-    ahead = 0
-    for fewest in range(len(leaders)):
-        leader = leaders[fewest]
-        if leader >= 0:
-            before = scores[leader] - scores[leaders[ahead - 1]] if ahead else np.float32(1)
-            if before > 0 or (before == 0 and leader < leaders[ahead - 1]):
-                leaders[ahead] = leader
-                ahead += 1
-    taken = 0
-    while taken < room and ahead:
-        ahead -= 1
-        order[taken], missing[leaders[ahead]] = leaders[ahead], TAKEN
-        taken += 1
-    for index in range(listed):
-        if taken < room and missing[best[index]] != TAKEN:
-            order[taken] = best[index]
-            taken += 1
-    return taken
+def _score_best(
+    tokens: Array, best: tuple[Array, ...], own_best: tuple[Array, ...], row: int, end: int, scores: Array, keys: Array
+) -> None:
+    """Scores, parents and tokens of the best; impossible where one was there before, or is listed with the others."""
+    beam, lead = own_best[0].shape[1], best[0].shape[1]
+    for index in range(lead + beam):
+        is_own = index >= lead
+        parent = index - lead if is_own else best[1][row, index]
+        token = own_best[1][row, parent] if is_own else best[2][row, index]
+        again = token == end or _is_among(token, tokens)
+        for other in range(lead if is_own else 0):
+            again |= keys[0, other] == parent and keys[1, other] == token
+        score = own_best[0][row, parent] if is_own else best[0][row, index]
+        scores[index], keys[0, index], keys[1, index] = IMPOSSIBLE if again else score, parent, token
 
 
 @numba.njit(nogil=True, cache=True)
-def _allocate(scores: Array, missing: Array, order: Array) -> int:
-    """`vdba.allocate`: which to take, in that order; returns how many. Banks go round, from the fullest down."""
-    cursor = -1
+def _is_among(token: int, tokens: Array) -> bool:
+    among = False
+    for index in range(len(tokens)):
+        among |= tokens[index] == token
+    return among
+
+
+@numba.njit(nogil=True, cache=True)
+def _score_tokens(tokens: Array, end: int, values: Array, base: Array, scores: Array) -> None:
+    """Scores of the constraints' tokens and the end after each hypothesis.
+
+    They lie far apart in memory; where nothing else is done between, several are on their way at once.
+    """
+    width = len(tokens) + 1
+    for parent in range(len(base)):
+        row, added, own = values[parent], base[parent], scores[parent * width : (parent + 1) * width]
+        for column in range(len(tokens)):
+            own[column] = row[tokens[column]] + added
+        own[len(tokens)] = row[end] + added
+
+
+@numba.njit(nogil=True, cache=True)
+def _keep_best(tokens: Array, end: int, scores: Array, listed: Array, best: Array, kept: Kept) -> None:
+    """Keep the best, in their order; they are no longer among the scores then."""
+    plain, width = listed.shape[1], len(tokens) + 1
+    kept_scores, parents, kept_tokens, columns = kept.scores, kept.parents, kept.tokens, kept.columns
+    for place in range(len(best)):
+        index = best[place]
+        kept_scores[place], scores[index] = scores[index], IMPOSSIBLE
+        if index < plain:
+            parents[place], kept_tokens[place], columns[place] = listed[0, index], listed[1, index], OTHER
+        else:
+            parent = (index - plain) // width
+            column = index - plain - parent * width
+            token = end if column == width - 1 else tokens[column]
+            parents[place], kept_tokens[place], columns[place] = parent, token, column
+
+
+@numba.njit(nogil=True, cache=True)
+def _keep_others(own: Sentence, scores: Array, listed: Array, first: int, least: int, kept: Kept) -> int:
+    """Keep what could be taken beside the best, the `first` ones, behind these; returns how many all are.
+
+    Behind as many others as are taken, one is taken only if it is ahead of them: if less is missing than the least
+    that is after one of those.
+    """
+    # Taken out of their tuples here: done at every use inside a loop, that takes longer than all of the rest.
+    tokens, savings, next_node, end = own.tables.tokens, own.tables.savings, own.tables.next_node, own.end
+    completes, lowest, bit_length = own.tables.completes, own.tables.lowest, own.tables.bit_length
+    nodes, bits, is_ordered = own.nodes, own.bits, own.is_ordered
+    kept_scores, parents, kept_tokens, columns = kept.scores, kept.parents, kept.tokens, kept.columns
+    plain, width, size = listed.shape[1], len(tokens) + 1, first
+    for index in range(plain):
+        if scores[index] > IMPOSSIBLE:
+            kept_scores[size], parents[size] = scores[index], listed[0, index]
+            kept_tokens[size], columns[size] = listed[1, index], OTHER
+            size += 1
+    index = plain
+    for parent in range(len(nodes)):
+        node = nodes[parent]
+        # If the word goes on instead, no less is missing.
+        done = closed(completes[node], lowest[node], bits[parent], is_ordered)
+        spare = tokens_of(bit_length, done) - least
+        for column in range(width):
+            score = scores[index]
+            if score > IMPOSSIBLE:
+                token = end if column == width - 1 else tokens[column]
+                if savings[next_node[node, column], 2] > spare or token == end:
+                    kept_scores[size], parents[size], kept_tokens[size], columns[size] = score, parent, token, column
+                    size += 1
+            index += 1
+    return size
+
+
+@numba.njit(nogil=True, cache=True)
+def _follow(own: Sentence, known: Array, first: int, last: int, kept: Kept) -> int:
+    """Where candidates lead, and what is missing then: impossible where that is too much, or something forbidden.
+
+    Returns the least that is missing, FAR if one of them is impossible. known: (2, nodes) bits and what is missing with
+    them, of the last time it was asked.
+    """
+    nodes, all_bits, most, end, is_ordered = own.nodes, own.bits, own.most, own.end, own.is_ordered
+    inner_start, vocabulary_open_end, tables = own.inner_start, own.open_end, own.tables
+    next_node, open_end, forbidden = tables.next_node, tables.open_end, tables.forbidden
+    completes, lowest, bit_length = tables.completes, tables.lowest, tables.bit_length
+    phrases = tables.phrase_bits, tables.gains, tables.inner_gains, tables.savings
+    kept_scores, parents, tokens, columns = kept.scores, kept.parents, kept.tokens, kept.columns
+    kept_nodes, kept_bits, kept_missing = kept.nodes, kept.bits, kept.missing
+    any_impossible = False
+    least, counted, inside = FAR, UNKNOWN, 0
+    for index in range(first, last):
+        parent, token, column = parents[index], tokens[index], columns[index]
+        node, bits = nodes[parent], all_bits[parent]
+        joined = open_end[node] and inner_start[token]
+        if column == OTHER:
+            column = next_node.shape[1] - 2 + int(vocabulary_open_end[token])
+        following = next_node[node, column]
+        fulfilled = bits if joined else closed(completes[node], lowest[node], bits, is_ordered)
+        missing = 0
+        if token == end:  # it leads nowhere; that it comes only when nothing is missing has been seen to already
+            pass
+        elif not joined and barred(forbidden[node], bits):
+            missing = FAR
+        else:
+            if known[0, following] != fulfilled:
+                if counted != fulfilled:  # hypotheses of a sentence have mostly met the same
+                    counted, inside = fulfilled, tokens_of(bit_length, fulfilled)
+                done = closed(completes[following], lowest[following], fulfilled, is_ordered)
+                stuck = barred(forbidden[following], fulfilled)
+                outside = inside if done == fulfilled else tokens_of(bit_length, done)
+                if stuck and not open_end[following]:
+                    outside = FAR
+                elif stuck or phrases[3][following, 1]:
+                    outside = missing_at(outside, inside, phrases, following, fulfilled, done, is_ordered, stuck)
+                known[0, following], known[1, following] = fulfilled, outside
+            missing = known[1, following]
+        kept_nodes[index], kept_bits[index], kept_missing[index] = following, fulfilled, missing
+        least = min(least, missing)
+        if missing > most[parent]:
+            kept_scores[index], any_impossible = IMPOSSIBLE, True
+    return FAR if any_impossible else least
+
+
+@numba.njit(nogil=True, cache=True)
+def _write(kept: Kept, order: Array, row: int, chosen: tuple[Array, ...]) -> None:
     for place in range(len(order)):
-        found, first = -1, 0
-        for index in range(len(scores)):
-            if scores[index] == IMPOSSIBLE or missing[index] == TAKEN:
-                continue
-            turn = missing[index] if missing[index] > cursor else missing[index] + FAR
-            if found < 0 or turn < first or (turn == first and scores[index] > scores[found]):
-                found, first = index, turn
-        if found < 0:
-            return place
-        order[place], cursor, missing[found] = found, missing[found], TAKEN
-    return len(order)
+        found = order[place]
+        chosen[0][row, place] = kept.scores[found]
+        chosen[1][0, row, place], chosen[1][1, row, place] = kept.parents[found], kept.tokens[found]
+        chosen[1][2, row, place], chosen[1][3, row, place] = kept.nodes[found], kept.bits[found]
