@@ -83,6 +83,9 @@ class Automaton:
     forbidden: Tensor  # (batch, nodes) bits that must be set to make forbidden what ends here; 0 where nothing is
     gains: Tensor  # (batch, nodes, phrases) tokens saved by going on with a phrase from here, in a new word
     inner_gains: Tensor  # the same inside the word, which undoes what the node completes
+    # (batch, nodes, 3) the first phrase that saves anything from here, the one behind the last, and at most how much
+    # less is missing here than to what is fulfilled already
+    savings: Tensor
     phrase_bits: Tensor  # (batch, phrases) bits of the phrase's requirement
     bit_length: Tensor  # (batch, bits) tokens needed for a bit; 0 where there is none
     everything: Tensor  # (batch,) all bits

@@ -18,11 +18,12 @@ from torch import Tensor
 from termweave.accelerators import CPU, Piece, sent
 from termweave.data.batches import round_up
 from termweave.decoding.automaton import ALWAYS, MOST_BITS, Automaton, Demands, WordJoins
+from termweave.decoding.missing_loops import note_savings
 from termweave.errors import ConstraintError
 from termweave.storage import Array
 
 _SENTENCE_TABLES = ("tokens", "everything", "phrase_bits", "bit_length")
-_NODE_TABLES = ("next_node", "open_end", "completes", "lowest", "forbidden", "gains", "inner_gains")
+_NODE_TABLES = ("next_node", "open_end", "completes", "lowest", "forbidden", "gains", "inner_gains", "savings")
 
 # The phrases of a batch end to end: the required ones of all sentences, then the forbidden ones.
 Phrases = tuple[
@@ -142,6 +143,7 @@ def _shapes(
         "forbidden": (torch.long, (rows, nodes)),
         "gains": (torch.long, (rows, nodes, phrases)),
         "inner_gains": (torch.long, (rows, nodes, phrases)),
+        "savings": (torch.long, (rows, nodes, 3)),
         "phrase_bits": (torch.long, (rows, phrases)),
         "bit_length": (torch.long, (rows, bits)),
         "everything": (torch.long, (rows,)),
@@ -277,7 +279,7 @@ def _fill(
     """Fill the tables of all sentences; returns the most nodes that one of them has."""
     tokens, ends, classes, spans = phrases
     own_tokens, everything, phrase_bits, bit_length = sentence_tables
-    next_node, node_open, completes, lowest, forbidden, gains, inner_gains = node_tables
+    next_node, node_open, completes, lowest, forbidden, gains, inner_gains, savings = node_tables
     _, nodes, width = next_node.shape
     width -= 2
     # Made once, and used for one sentence after the other: to allocate memory takes longer than to fill it.
@@ -317,6 +319,8 @@ def _fill(
             node_open[row],
             (gains[row], inner_gains[row]),
         )
+        numbers = gains[row, :count], inner_gains[row, :count], completes[row], bit_length[row]
+        note_savings(*numbers, last - first, savings[row, :count])
         most = max(most, count)
     return most
 

@@ -23,6 +23,7 @@ from termweave.accelerators import has_kernels
 from termweave.decoding import bank_loops
 from termweave.decoding.automaton import Automaton
 from termweave.decoding.candidates import IMPOSSIBLE, Candidates, scores_of
+from termweave.decoding.missing_loops import FAR
 from termweave.model.output import Scores
 
 
@@ -132,9 +133,7 @@ def choose_by_tensors(
     ends = candidates.tokens == end
     missing = missing.masked_fill(ends, 0)
     # A hypothesis that would rather end must go on with what is missing.
-    most = torch.where(wished + base > own_best.scores, before - 1, bank_loops.FAR).minimum(
-        (limits - length).unsqueeze(1)
-    )
+    most = torch.where(wished + base > own_best.scores, before - 1, FAR).minimum((limits - length).unsqueeze(1))
     impossible = (banned & ~ends) | (missing > most.gather(1, candidates.parents))
     totals = candidates.scores.masked_fill(impossible, IMPOSSIBLE)
     order = (climb if aware else allocate)(totals, -missing, count)
