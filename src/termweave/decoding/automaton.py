@@ -112,7 +112,7 @@ class Automaton:
         return replace(moved, inner_start=vocabulary[0], vocabulary_open_end=vocabulary[1])
 
     def select(self, rows: Tensor) -> Automaton:
-        return self.map(lambda table: table[rows])
+        return self.map(lambda table: table.index_select(0, rows))
 
     @property
     def closes_more_than_ends(self) -> bool:

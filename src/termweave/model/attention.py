@@ -50,7 +50,8 @@ class Visible:
         return Visible(mask, _places(seen[:, 0, 0]) if listed else None)
 
     def select(self, rows: Tensor) -> Visible:
-        return Visible(self.mask[rows], None if self.places is None else self.places[rows])
+        places = None if self.places is None else self.places.index_select(0, rows)
+        return Visible(self.mask.index_select(0, rows), places)
 
 
 def _places(seen: Tensor) -> Tensor:

@@ -45,7 +45,7 @@ class Progress:
 
     def select(self, rows: Tensor) -> Progress:
         """That of some sentences of the batch."""
-        return Progress(self.running[rows], self.done[rows], self.used[rows])
+        return Progress(*(part.index_select(0, rows) for part in (self.running, self.done, self.used)))
 
 
 @dataclass(frozen=True)
@@ -64,7 +64,7 @@ class Slots:
         return Slots(tokens, torch.where(same, slot, len(slot)).amin(dim=2), torch.where(same, slot, 0).amax(dim=2))
 
     def select(self, rows: Tensor) -> Slots:
-        return Slots(self.tokens[rows], self.first[rows], self.last[rows])
+        return Slots(*(part.index_select(0, rows) for part in (self.tokens, self.first, self.last)))
 
     def marks_along(self, output: Tensor) -> Tensor:
         """(batch, length) → (batch, length, slots): the marks before each token of the output is produced."""

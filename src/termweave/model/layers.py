@@ -15,6 +15,7 @@ from termweave.config import ModelConfig
 from termweave.model.attention import KeysValues, MultiHeadAttention, Visible, attend_few
 from termweave.model.cache import SelfAttentionCache
 from termweave.model.products import Linear
+from termweave.model.quantised import QuantisedLinear
 from termweave.model.vectors import Extra, attend_with_constraints, with_constraints
 
 
@@ -43,11 +44,15 @@ class FeedForward(nn.Module):
         return result
 
     def _activated(self, states: Tensor) -> Tensor:
-        product = self.inner
+        product: nn.Module = self.inner
         if self.activation is F.relu and isinstance(product, Linear) and may_use_kernels(states.device):
             # A GPU's library applies it along with the product, without a pass of its own.
             activated = torch._addmm_activation(product.bias, states.flatten(0, -2), product.weight.t())
             return activated.view(*states.shape[:-1], -1)
+        if self.activation is F.relu and isinstance(product, QuantisedLinear):
+            return product.relu(states)
+        if self.activation is F.relu and not torch.is_grad_enabled():
+            return F.relu(product(states), inplace=True)  # of many megabytes, nobody wants the product any more
         return self.activation(product(states))
 
 

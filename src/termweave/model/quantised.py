@@ -51,10 +51,15 @@ class QuantisedLinear(nn.Module):
 
     def part(self, states: Tensor, start: int, stop: int) -> Tensor:
         """Some of the outputs, (…, stop − start)."""
-        if (start, stop) not in self._packed:  # packed when first needed: an attention may never need all its parts
-            self._packed[start, stop] = self._pack(start, stop)
         # Integers of seven bits for the states: with eight, the sums of older processors overflow.
-        product = torch.ops.quantized.linear_dynamic(states.float(), self._packed[start, stop], reduce_range=True)
+        product = torch.ops.quantized.linear_dynamic(states.float(), self._part(start, stop), reduce_range=True)
+        result: Tensor = product.to(states.dtype)
+        return result
+
+    def relu(self, states: Tensor) -> Tensor:
+        """F.relu of the outputs, applied along with the product instead of in a pass of its own."""
+        packed = self._part(0, len(self.integers))
+        product = torch.ops.quantized.linear_relu_dynamic(states.float(), packed, reduce_range=True)
         result: Tensor = product.to(states.dtype)
         return result
 
@@ -73,6 +78,11 @@ class QuantisedLinear(nn.Module):
         product = torch.ops.quantized.linear_dynamic(scaled, self._packed_alone, reduce_range=True)[:-1]
         result: Tensor = product.mul_(scales) if self.bias is None else torch.addcmul(self.bias, product, scales)
         return result
+
+    def _part(self, start: int, stop: int) -> torch.ScriptObject:
+        if (start, stop) not in self._packed:  # packed when first needed: an attention may never need all its parts
+            self._packed[start, stop] = self._pack(start, stop)
+        return self._packed[start, stop]
 
     def _pack(self, start: int, stop: int, with_bias: bool = True) -> torch.ScriptObject:
         bias = None if self.bias is None or not with_bias else self.bias[start:stop]

@@ -59,7 +59,7 @@ class DecoderMemory:
         """The memory of some sentences of the batch."""
         layers = tuple(memory.select(rows) for memory in self.layers)
         output = self.output.select(rows) if self.output else None
-        alignment = None if self.alignment is None else self.alignment[rows]
+        alignment = None if self.alignment is None else self.alignment.index_select(0, rows)
         return DecoderMemory(layers, self.visible.select(rows), output, alignment)
 
 

@@ -19,6 +19,7 @@ from torch import Tensor, nn
 
 from termweave.accelerators import may_use_kernels
 from termweave.data.batches import ConstraintTensors, KnownConstraints
+from termweave.model import encoder_loops
 from termweave.model.attention import KeysValues, MultiHeadAttention, Visible, attend, attend_few, for_steps
 from termweave.model.products import Product
 from termweave.model.quantised import QuantisedLinear
@@ -251,8 +252,8 @@ class ConstraintMemory(nn.Module):
             token, biases = constraints.source.token_of_slot(), self.adapters.outer_bias
             pairs = zip(adapted, biases, strict=True)
             return tuple(FlatKeysValues(both[0], both[1], bias, token, self.heads) for both, bias in pairs)
-        if isinstance(self.adapters, FoldedAdapters):  # only for inference: what empty slots hold is hidden there
-            return tuple(KeysValues(*sides) for sides in self._split(constraints.source.spread(adapted)).unbind(0))
+        if isinstance(self.adapters, FoldedAdapters):
+            return self._flat(adapted.unbind(0), constraints.source.token_of_slot())
         split = self._split(constraints.source.pad(adapted))
         # Each layer gets tensors of its own: compiled layers would be compiled anew for views with other offsets.
         return tuple(KeysValues(keys.contiguous(), values.contiguous()) for keys, values in split.unbind(0))
@@ -264,10 +265,13 @@ class ConstraintMemory(nn.Module):
 
     def known(self, known: KnownConstraints) -> tuple[Extra, ...]:
         """As `forward` gives it."""
-        sides = known.attention.unbind(1)
-        bias = torch.zeros(2, known.attention.shape[2])  # it is in them already
-        pairs = zip(sides[::2], sides[1::2], strict=True)
-        return tuple(FlatKeysValues(*both, bias, known.source, self.heads) for both in pairs)
+        sides = known.attention.float()  # of all layers at once: they are fewer than the slots they come to
+        return self._flat(sides.view(len(sides), -1, 2, sides.shape[2]).permute(1, 2, 0, 3).unbind(0), known.source)
+
+    def _flat(self, layers: Sequence[Tensor], token: Tensor) -> tuple[Extra, ...]:
+        """layers: keys and values of each, (2, tokens, d)."""
+        bias = layers[0].new_zeros(2, layers[0].shape[2])  # it is in them already
+        return tuple(FlatKeysValues(both[0], both[1], bias, token, self.heads) for both in layers)
 
     def _split(self, padded: Tensor) -> Tensor:
         """(…, slots, d) → (…, heads, slots, d / heads)."""
@@ -283,8 +287,8 @@ def key_value_projections(attentions: Sequence[MultiHeadAttention]) -> Projectio
     return weights.view(count, 2, dimension, dimension), biases.view(count, 2, 1, dimension)
 
 
-def with_constraints(own: KeysValues, extra: Extra | None) -> KeysValues:
-    """[constraints; original], along the length."""
+def with_constraints(own: KeysValues, extra: Extra | None, by_head: bool = True) -> KeysValues:
+    """[constraints; original], along the length. by_head: see `encoder_loops.join`."""
     if extra is None:
         return own
     if isinstance(extra, FlatKeysValues):
@@ -293,6 +297,8 @@ def with_constraints(own: KeysValues, extra: Extra | None) -> KeysValues:
 
             if encoder_kernels.can_join(own, extra):
                 return encoder_kernels.join(own, extra)
+        if encoder_loops.can_join(own, extra):
+            return encoder_loops.join(own, extra, by_head)
         extra = extra.spread()
     return KeysValues(
         torch.cat([extra.keys.to(own.keys.dtype), own.keys], dim=2),
@@ -307,4 +313,4 @@ def attend_with_constraints(queries: Tensor, own: KeysValues, extra: Extra | Non
 
         if encoder_kernels.can_attend(own, extra):
             return encoder_kernels.attend(queries, own, extra, mask)
-    return attend(queries, with_constraints(own, extra), mask)
+    return attend(queries, with_constraints(own, extra, by_head=False), mask)
