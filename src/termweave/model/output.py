@@ -97,11 +97,11 @@ class OutputMemory:
     def select(self, rows: Tensor) -> OutputMemory:
         """The memory of some sentences of the batch."""
         return OutputMemory(
-            self.tokens[rows],
-            self.filled[rows],
-            None if self.vectors is None else self.vectors[rows],
-            None if self.keys is None else self.keys[rows],
-            None if self.context is None else self.context[rows],
+            self.tokens.index_select(0, rows),
+            self.filled.index_select(0, rows),
+            None if self.vectors is None else self.vectors.index_select(0, rows),
+            None if self.keys is None else self.keys.index_select(0, rows),
+            None if self.context is None else self.context.index_select(0, rows),
             None if self.slots is None else self.slots.select(rows),
             self.token_gate,
         )
