@@ -9,9 +9,9 @@
 `quality`: BLEU and chrF without a glossary, for every domain and direction. `terms`: held-out sentences with the
 terms of the glossary whose translation stands in the reference, told to the model (beam search), and guaranteed; and
 all terms that are found in them, guaranteed, whatever the reference says. `speed`: sentences a second without and with
-the whole glossary in turns, also with the terms new to the model, and with the operations of one batch shared out among
-all processors; the time from the start of the program to the first translation, memory. `shape`: the quality of a model
-after stage 1 alone, to choose depth and width by.
+the whole glossary in turns, after other text of the same field, with all terms new to the model, and with the same text
+again; also with the operations of one batch shared out among all processors; the time from the start of the program to
+the first translation, memory. `shape`: the quality of a model after stage 1 alone, to choose depth and width by.
 """
 
 from __future__ import annotations
@@ -39,9 +39,11 @@ from termweave.config import to_tree
 from termweave.constraints.glossary_files import read_glossary
 from termweave.data.readers import read_lines
 from termweave.decoding import crew
+from termweave.decoding.demands import told_as
 from termweave.decoding.translator import Translation
 from termweave.evaluation.bleu import corpus_bleu, corpus_chrf
 from termweave.evaluation.csr import constraints_met, success_rate
+from termweave.model.known_terms import Pair
 from termweave.model.transformer import Transformer
 
 RESULTS = Path("docs/results/ready")
@@ -211,8 +213,9 @@ def measure_speed(options: argparse.Namespace) -> dict[str, object]:
     built = time.process_time() - started
     systems = (
         Timed("plain", none),
-        Timed("glossary", whole),
-        Timed("glossary, terms new to the model", whole, forgets=True),
+        Timed("glossary", whole, meets=terms_of(other_text(options, direction), whole, translator)),
+        Timed("glossary, terms new to the model", whole, meets=()),
+        Timed("glossary, the same text again", whole),
         Timed("plain, one batch at a time", none, crew=1),
     )
     for _ in range(options.rounds + 1):
@@ -234,11 +237,29 @@ def measure_speed(options: argparse.Namespace) -> dict[str, object]:
         "cpu_ratio": ratio(by_cpu["glossary"], by_cpu["plain"]),
         "ratio_of_new_terms": ratio(by_clock[systems[2].name], by_clock["plain"]),
         "cpu_ratio_of_new_terms": ratio(by_cpu[systems[2].name], by_cpu["plain"]),
+        "ratio_of_same_text": ratio(by_clock[systems[3].name], by_clock["plain"]),
+        "cpu_ratio_of_same_text": ratio(by_cpu[systems[3].name], by_cpu["plain"]),
+        "lines_before": options.before,
         "glossary_build_seconds": round(built, 2),
         "first_translation_seconds": first_translation(options.model, direction, sources[0]),
         "loaded_mebibytes": loaded // 1024,
         "peak_mebibytes": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024,
     }
+
+
+def other_text(options: argparse.Namespace, direction: str) -> list[str]:
+    """Of the same field, and none of it in the test set."""
+    path = options.text / f"train.{TERM_DOMAIN}.{direction.partition('-')[0]}.xz"
+    lines = list(itertools.islice(read_lines(path), options.before))
+    if len(lines) < options.before:
+        raise SystemExit(f"{path} has {len(lines):,} lines; ask for no more of them (--before)")
+    return lines
+
+
+def terms_of(lines: Sequence[str], terminology: Terminology, translator: Translator) -> list[Pair]:
+    """As the model is told of them, in the order of the lines."""
+    told = (constraint for line in lines for constraint in terminology.plan(line).told)
+    return [told_as(own.source, own.wordings, translator.subwords) for own in told]
 
 
 @dataclass
@@ -248,15 +269,17 @@ class Timed:
     name: str
     terminology: Terminology
     crew: int = crew.MOST  # batches that are searched at once, at most
-    forgets: bool = False  # before each round, what the rounds before have made known of terms
+    # What the model has met of terms before each round, and nothing else; None: what the rounds before have left.
+    meets: Sequence[Pair] | None = None
     seconds: list[tuple[float, float]] = field(default_factory=list)  # by the clock, and of the processors
     terms: int = 0
 
     def run(self, translator: Translator, sources: Sequence[str], direction: str) -> None:
         usual, crew.MOST = crew.MOST, self.crew
         known = translator._searcher.known_terms
-        if self.forgets and known is not None:
+        if self.meets is not None and known is not None:
             known.forget()
+            known.meet(self.meets)
         wall, cpu = time.monotonic(), time.process_time()
         translations = translator.translate(sources, direction=direction, terminology=self.terminology)
         self.seconds.append((time.monotonic() - wall, time.process_time() - cpu))
@@ -293,6 +316,7 @@ def main() -> None:
     parser.add_argument("--batch-tokens", type=int, default=4096)
     parser.add_argument("--threads", type=int, default=os.cpu_count() or 1)
     parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--before", type=int, default=10_000, help="lines of train.software whose terms are known")
     parser.add_argument("--name", default="shape", help="of a shape")
     parser.add_argument("--results", type=Path, default=RESULTS)
     options = parser.parse_args()

@@ -8,8 +8,8 @@ difference to a translation what was translated before it, or beside it by anoth
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Sequence
-from itertools import groupby
+from collections.abc import Iterable, Sequence
+from itertools import groupby, islice
 from threading import Lock
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -25,7 +25,8 @@ from termweave.model.vectors import FoldedAdapters
 if TYPE_CHECKING:
     from termweave.model.transformer import Transformer
 
-MOST_BYTES = 128 << 20  # some 8,000 tokens of each side, with the ready model
+MOST_BYTES = 256 << 20  # some 20,000 tokens of each side, with the ready model
+TOGETHER = 256  # terms, where nothing says which belong together
 LARGE = 16  # what takes more than one in so many of them is not kept: it would push out all the rest
 
 Phrase = Sequence[int]
@@ -58,6 +59,13 @@ class KnownTerms:
         memory = model.constraint_memory
         folded = memory is not None and isinstance(memory.adapters, FoldedAdapters)
         return folded and isinstance(model.output, CopyOutput) and isinstance(model.vocabulary_product, QuantisedLinear)
+
+    @torch.inference_mode()
+    def meet(self, pairs: Iterable[Pair]) -> None:
+        """Know these, as if they had just been asked for."""
+        rest = iter(dict.fromkeys(pairs))
+        while some := list(islice(rest, TOGETHER)):
+            self._terms(some)
 
     def forget(self) -> None:
         with self._lock:
