@@ -114,6 +114,18 @@ def test_there_is_a_bound_and_what_was_asked_for_last_stays(model, monkeypatch):
 
 
 @torch.inference_mode()
+def test_what_was_met_is_known(model, monkeypatch):
+    monkeypatch.setattr(known_terms, "TOGETHER", 1)
+    terms, computed = KnownTerms(model), []
+    own = terms._computed
+    monkeypatch.setattr(terms, "_computed", lambda pairs: computed.extend(pairs) or own(pairs))
+    terms.meet([FIRST, SECOND, FIRST])
+    assert computed == [FIRST, SECOND]
+    of_each(terms, [SECOND, FIRST])
+    assert computed == [FIRST, SECOND]
+
+
+@torch.inference_mode()
 @pytest.mark.parametrize("large", [(tuple(range(5, 25)), (25,)), ((25,), tuple(range(5, 25)))])
 def test_what_is_large_on_either_side_is_not_kept_and_pushes_nothing_out(model, monkeypatch, large):
     monkeypatch.setattr(known_terms, "LARGE", 2)

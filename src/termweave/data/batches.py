@@ -73,6 +73,10 @@ class ConstraintSide:
         _, first, place = np.unique(keys, return_index=True, return_inverse=True)
         return product(flat[torch.from_numpy(first)])[torch.from_numpy(place)]
 
+    def without_filler(self, tokens: int) -> ConstraintSide:
+        """The first so many tokens alone, where no sizes need to recur."""
+        return replace(self, ids=self.ids[:tokens], positions=self.positions[:tokens], home=self.home[:tokens])
+
     def token_of_slot(self) -> Tensor:
         """(batch, width): which token stands in a slot; the first one in empty slots."""
         if self.token is not None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from itertools import groupby, islice
 from threading import Lock
 from typing import TYPE_CHECKING, NamedTuple
@@ -114,11 +115,13 @@ class KnownTerms:
     def _computed(self, pairs: list[Pair]) -> list[KnownTerm]:
         constraints = constraints_from_ids([[pair] for pair in pairs], self._model.padding)
         assert constraints is not None
-        attention, copied = self._model.term_vectors(constraints)
         of_source, of_target = ([len(phrase) for phrase in side] for side in zip(*pairs, strict=True))
+        # Few are new to a batch, so that work on filler tokens would be most of it.
+        sides = constraints.source.without_filler(sum(of_source)), constraints.target.without_filler(sum(of_target))
+        attention, copied = self._model.term_vectors(replace(constraints, source=sides[0], target=sides[1]))
         # Copies, so that what is forgotten gives its memory back.
-        sources = (part.clone() for part in torch.split(attention[: sum(of_source)].half(), of_source))
-        targets = (part.clone() for part in torch.split(copied[: sum(of_target)].half(), of_target))
+        sources = (part.clone() for part in torch.split(attention.half(), of_source))
+        targets = (part.clone() for part in torch.split(copied.half(), of_target))
         return [KnownTerm(*both) for both in zip(sources, targets, strict=True)]
 
 
