@@ -17,6 +17,7 @@ from postgres_server import PostgresServer
 
 from termweave.cli import main
 from termweave.config import ModelConfig
+from termweave.constraints.constraint import Constraint
 from termweave.decoding.translator import Translator
 from termweave.model.checkpoint import save_checkpoint
 from termweave.model.transformer import Transformer
@@ -97,7 +98,12 @@ def store(request: pytest.FixtureRequest, tmp_path: Path) -> str:
 
 @pytest.fixture(scope="session")
 def backend(model_folder: Path) -> Backend:
-    return TranslatorBackend(Translator.load(model_folder, "cpu"), batch_tokens=4096)
+    translator = Translator.load(model_folder, "cpu")
+    # Loops are compiled when they are first needed, for longer than the clients of some tests wait. They differ with what
+    # a sentence must meet.
+    for constraints in ([], [Constraint("Haus", "building")]):
+        translator.translate(["das Haus"], [constraints])
+    return TranslatorBackend(translator, batch_tokens=4096)
 
 
 @pytest.fixture(scope="session")
