@@ -99,10 +99,9 @@ def store(request: pytest.FixtureRequest, tmp_path: Path) -> str:
 @pytest.fixture(scope="session")
 def backend(model_folder: Path) -> Backend:
     translator = Translator.load(model_folder, "cpu")
-    # Loops are compiled when they are first needed, for longer than the clients of some tests wait. They differ with what
-    # a sentence must meet.
+    # Loops are compiled when they are first needed, for longer than the clients of some tests wait.
     for constraints in ([], [Constraint("Haus", "building")]):
-        translator.translate(["das Haus"], [constraints])
+        translator.translate(["das Haus"], [constraints], direction="de-en")
     return TranslatorBackend(translator, batch_tokens=4096)
 
 
