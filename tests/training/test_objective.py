@@ -67,6 +67,20 @@ def test_score_reference_is_log_softmax(biased):
     torch.testing.assert_close(mean, logs.mean(dim=-1))
 
 
+def test_compiled_score_reference_has_the_same_values_and_gradients():
+    """Compiled, the reference's logit is found in another way."""
+    torch.compiler.reset()
+    torch.manual_seed(0)
+    states, embedding, target = torch.randn(2, 3, 8), torch.randn(20, 8), torch.randint(0, 20, (2, 3))
+    found = []
+    for function in (score_reference, torch.compile(score_reference, dynamic=True, backend="aot_eager")):
+        given = [states.clone().requires_grad_(), embedding.clone().requires_grad_()]
+        at_reference, mean = function(*given, target)
+        (at_reference.sum() + 0.1 * mean.sum()).backward()
+        found.append([at_reference, mean, *(each.grad for each in given)])
+    torch.testing.assert_close(found[1], found[0])
+
+
 def test_smoothing_does_not_touch_the_constraint_mixture(make_model, make_batch):
     """With ε = 1 the loss is the model's own mean log P, whatever the output layer does."""
     model = make_model(variant="copy", attention=False)

@@ -26,8 +26,19 @@ def score_reference(
     """
     logits = F.linear(states[..., : embedding.shape[1]], embedding, bias).float()
     normaliser = logits.logsumexp(dim=-1)
-    at_reference = logits.gather(-1, target.unsqueeze(-1)).squeeze(-1)
-    return at_reference - normaliser, logits.mean(dim=-1) - normaliser
+    return _pick(logits, target) - normaliser, logits.mean(dim=-1) - normaliser
+
+
+def _pick(logits: Tensor, target: Tensor) -> Tensor:
+    """The logit of each target.
+
+    Compiled, a gather would fill a tensor of zeros as large as the logits on the way back; a sum over all but one token
+    hidden becomes a part of the passes that are made anyway, in both directions.
+    """
+    if not torch.compiler.is_compiling():
+        return logits.gather(-1, target.unsqueeze(-1)).squeeze(-1)
+    tokens = torch.arange(logits.shape[-1], device=logits.device)
+    return torch.where(tokens == target.unsqueeze(-1), logits, 0).sum(dim=-1)
 
 
 class Objective(nn.Module):
