@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 import torch
 from hypothesis import given, settings
@@ -12,6 +14,7 @@ from termweave.decoding.candidates import (
     Candidates,
     best_by_tensors,
     best_candidates,
+    best_continuations,
     best_of_each,
     choose,
     chunk_maxima,
@@ -60,6 +63,26 @@ def test_exact_with_ties_by_place(vocabulary, beam, levels, seed):
     so_far = torch.randint(-2, 2, (2, beam), generator=random) / 4
     count = min(2 * beam, beam * vocabulary)
     assert as_tuples(best(scores, so_far, count)) == sorted_candidates(scores, so_far, count)
+
+
+@given(
+    vocabulary=st.sampled_from([3, CHUNK - 1, CHUNK, 3 * CHUNK + 9]),
+    changes=st.integers(0, 12),
+    seed=st.integers(0, 10**6),
+)
+@settings(max_examples=60, deadline=None)
+def test_maxima_of_before_are_corrected_where_tokens_were_touched(vocabulary, changes, seed):
+    torch.manual_seed(seed)
+    values, so_far = torch.randn(2, 3, vocabulary), torch.randn(2, 3)
+    maxima = chunk_maxima(values)
+    touched = torch.randint(vocabulary, (2, changes))
+    changed = torch.where(torch.rand(2, 3, changes) < 0.5, 9 * torch.randn(2, 3, changes), float("-inf"))
+    values.scatter_(2, touched.unsqueeze(1).expand(-1, 3, -1), changed)
+    scores = Scores(values, torch.randn(2, 3))
+    expected = best_continuations(scores, so_far, 2, touched, each=True)
+    found = best_continuations(replace(scores, maxima=maxima), so_far, 2, touched, each=True)
+    for own, other in zip(found, expected, strict=True):
+        assert as_tuples(own) == as_tuples(other)
 
 
 def test_what_is_impossible_comes_last():

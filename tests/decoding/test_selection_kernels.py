@@ -52,7 +52,7 @@ def test_the_best_are_those_of_the_tensors(batch, beam, vocabulary, changes, see
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(accelerators, "WITH_KERNELS", devices)
             scores = Scores.of_logits(logits.clone())
-            assert (scores.maxima is None) == (not devices)
+            assert scores.maxima is not None or not devices  # loops on a CPU find them too
             scores.values.scatter_(2, index, changed)
             # The same offset for both, so that equal scores are equal: rounding is not what is compared here.
             offset = scores.offset if not results else results[0][0].offset

@@ -48,7 +48,11 @@ def best_continuations(
             found = selection_kernels.select(scores.values, maxima, so_far, scores.offset, touched, count, CHUNK, each)
             own = Candidates(found[3], _themselves(so_far), found[4]) if each else None
             return Candidates(*found[:3]), own
-    maxima = chunk_maxima(scores.values)
+    if scores.maxima is None or so_far.device.type != "cpu":
+        maxima = chunk_maxima(scores.values)
+    else:
+        maxima = scores.maxima
+        selection_loops.correct(maxima, scores.values, touched, CHUNK)
     best = best_candidates(scores, so_far, count, maxima)
     return best, best_of_each(scores, so_far, maxima) if each else None
 

@@ -16,7 +16,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from termweave.model.loop_math import dot, exponentiate
+from termweave.model.loop_math import dot, exponentiate, largest_of
 from termweave.storage import Array
 
 if TYPE_CHECKING:
@@ -78,7 +78,7 @@ def _attend_past(
     batch, hypotheses, heads, width = queries.shape
     beam, count = ancestry.shape[1], length + 1
     rows = np.empty(count, np.int64)
-    scores, bits, vector = np.empty(count, np.float32), np.empty(count, np.int32), np.empty(width, np.float32)
+    scores, vector = np.empty(count, np.float32), np.empty(width, np.float32)
     for sentence in range(batch):
         for head in range(heads):
             all_keys, all_values = keys[sentence, head], values[sentence, head]
@@ -91,14 +91,14 @@ def _attend_past(
                     rows[step] = step * beam + ancestry[sentence, hypothesis, step]
                 for at in range(width):
                     vector[at] = queries[sentence, hypothesis, head, at]
-                _look(vector, all_keys, all_values, rows, count, scores, bits, result[sentence, hypothesis, head])
+                _look(vector, all_keys, all_values, rows, count, scores, result[sentence, hypothesis, head])
 
 
 @numba.njit(nogil=True, cache=True, fastmath=True)
 def _attend_memory(queries: Array, keys: Array, values: Array, places: Array, result: Array) -> None:
     batch, hypotheses, heads, width = queries.shape
     most = places.shape[1]
-    scores, bits, vector = np.empty(most, np.float32), np.empty(most, np.int32), np.empty(width, np.float32)
+    scores, vector = np.empty(most, np.float32), np.empty(width, np.float32)
     for sentence in range(batch):
         count, rows = places[sentence, 0], places[sentence, 1:]
         for head in range(heads):
@@ -106,7 +106,7 @@ def _attend_memory(queries: Array, keys: Array, values: Array, places: Array, re
             for hypothesis in range(hypotheses):
                 for at in range(width):
                     vector[at] = queries[sentence, hypothesis, head, at]
-                _look(vector, all_keys, all_values, rows, count, scores, bits, result[sentence, hypothesis, head])
+                _look(vector, all_keys, all_values, rows, count, scores, result[sentence, hypothesis, head])
 
 
 @numba.njit(nogil=True, cache=True, fastmath=True)
@@ -116,15 +116,14 @@ def _look(
     values: Array,
     rows: Array,  # which of them are seen
     count: int,
-    scores: Array,  # (count,) room to work in, as `bits`
-    bits: Array,
+    scores: Array,  # (count,) room to work in
     result: Array,  # (width,)
 ) -> None:
     width = len(vector)
     scale = np.float32(1 / sqrt(width))
     for index in range(count):
         scores[index] = dot(vector, keys[rows[index]], width) * scale
-    share = np.float32(1) / _powers(scores, bits, count)
+    share = np.float32(1) / _powers(scores, count)
     for at in range(width):
         vector[at] = 0
     for index in range(count):
@@ -136,14 +135,12 @@ def _look(
 
 
 @numba.njit(nogil=True, cache=True, fastmath=True)
-def _powers(scores: Array, bits: Array, count: int) -> np.float32:
+def _powers(scores: Array, count: int) -> np.float32:
     """exp(score − the highest), in place; their sum."""
-    highest = scores[0]
-    for index in range(1, count):
-        highest = max(highest, scores[index])
+    highest = largest_of(scores, count)
     for index in range(count):
         scores[index] -= highest
-    exponentiate(scores, bits, count)
+    exponentiate(scores, count)
     total = np.float32(0)
     for index in range(count):
         total += scores[index]

@@ -91,8 +91,7 @@ def _mix(
     slots = given.tokens.shape[1]
     shares, own, by_mark = np.empty(slots, np.float32), np.empty(slots, np.float32), np.empty(MARKS + 1, np.float32)
     marks, leaders = np.empty(slots, np.int64), np.empty(slots, np.int64)
-    bits = np.empty(max(dimension, slots), np.int32)
-    room = np.empty(dimension, np.float32), np.empty(dimension, np.float32), bits
+    room = np.empty(dimension, np.float32), np.empty(dimension, np.float32)
     for row in range(batch):
         # Slots are filled from the first on, as many as the sentence needs; there is room for the one with the most.
         count = _filled(given.filled[row])
@@ -106,7 +105,7 @@ def _mix(
             for slot in range(count):
                 own[slot] = values[row, hypothesis, tokens[slot]]
             is_open = _mark(given.first[row], given.running[row, hypothesis], given.done[row, hypothesis], own_marks)
-            _attend(queries[row, hypothesis], given.keys[row], weights, own_marks, is_open, own_shares, by_mark, bits)
+            _attend(queries[row, hypothesis], given.keys[row], weights, own_marks, is_open, own_shares, by_mark)
             gate = _gate(from_state[row, hypothesis], given.context[row], weights, own_shares, by_mark, room)
             rest = max(1 - gate * own_shares.sum(), smallest)
             base = offset[row, hypothesis] + np.float32(log(rest))
@@ -159,7 +158,6 @@ def _attend(
     is_open: bool,
     shares: Array,
     by_mark: Array,
-    bits: Array,
 ) -> None:
     """How much attention each slot gets, beside the null slot; the slots of each mark; and whether one is open."""
     dimension, count = len(query), len(shares)
@@ -173,7 +171,7 @@ def _attend(
         highest = max(highest, shares[slot])
     for slot in range(count):
         shares[slot] -= highest
-    exponentiate(shares, bits, count)
+    exponentiate(shares, count)
     total = np.float32(np.exp(null - highest))
     for slot in range(count):
         total += shares[slot]
@@ -191,9 +189,9 @@ def _gate(
     weights: Weights,
     shares: Array,
     by_mark: Array,
-    room: tuple[Array, Array, Array],  # (d,) to work in; the last one of integers
+    room: tuple[Array, Array],  # (d,) to work in
 ) -> np.float32:
-    hidden, powers, bits = room
+    hidden, powers = room
     dimension = len(hidden)
     for at in range(dimension):
         hidden[at] = from_state[at] + weights.context_bias[at]
@@ -211,7 +209,7 @@ def _gate(
     gates = weights.gate[0]
     for at in range(dimension):
         powers[at] = -2 * abs(hidden[at])
-    exponentiate(powers, bits, dimension)
+    exponentiate(powers, dimension)
     signed = np.float32(0)
     for at in range(dimension):
         size = gates[at] * ((1 - powers[at]) / (1 + powers[at]))

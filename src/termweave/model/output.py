@@ -61,7 +61,8 @@ class Scores:
             maxima, offset = score_kernels.survey(logits, CHUNK)
             return Scores(logits, offset, maxima)
         if attention_loops.can_attend(logits) and not logits.requires_grad:
-            return Scores(logits, -score_loops.log_sums(logits))
+            maxima, sums = score_loops.survey(logits, CHUNK)
+            return Scores(logits, -sums, maxima)
         # log_softmax is one pass, logsumexp several: so the sum is read off one of its results. On the CPU, that is
         # done for a few rows at a time, whose result stays in the processor's cache and is thrown away there.
         rows = logits.flatten(0, 1)
