@@ -30,7 +30,7 @@ from termweave.data.batches import ConstraintTensors, KnownConstraints
 from termweave.model import attention_loops, copy_loops, score_loops
 from termweave.model.attention import MultiHeadAttention
 from termweave.model.coverage import DONE, MARKS, Progress, Slots
-from termweave.model.products import PackedLinear, Product, linear
+from termweave.model.products import PackedLinear, Product, RowwiseLinear, linear
 
 CHUNK = 128  # tokens: with 32,000 of them, a search looks at about as many chunks as tokens in the end
 ROWS = 4  # whose distributions fit into a processor's cache
@@ -304,15 +304,15 @@ class CopyOutput(OutputLayer):
         kind: of that of states, which every step needs.
         """
         weight, bias = self.joined()
-        if kind is None and weight.device.type == "cpu" and PackedLinear.available():
-            kind = PackedLinear
+        packs = weight.device.type == "cpu" and PackedLinear.available()
+        kind = kind or (PackedLinear if packs else None)
         self._joined = kind(weight, bias) if kind else partial(F.linear, weight=weight, bias=bias)
         if has_kernels(weight.device):
             self._mark_weights = self.marks.weight.detach().t().contiguous()
-        own = self.key.bias
         weight = torch.cat([self.key.weight, self.previous.weight, self.context.weight]).detach()
-        bias = torch.cat([own, torch.zeros_like(own), torch.zeros_like(own)]).detach()
-        self._joined_for_constraints = partial(linear, weight=weight, bias=bias)
+        bias = F.pad(self.key.bias.detach(), (0, 2 * len(self.key.bias)))
+        product = RowwiseLinear(weight, bias) if packs else partial(linear, weight=weight, bias=bias)
+        self._joined_for_constraints = product
 
     @property
     def mark_weights(self) -> Tensor:

@@ -21,7 +21,7 @@ from termweave.model.coverage import Progress
 from termweave.model.layers import DecoderLayer, EncoderLayer, Stream, sinusoidal_positions
 from termweave.model.output import CopyOutput, OutputLayer, OutputMemory, Scores, output_layer
 from termweave.model.pointer import PointerOutput, PointingLayer
-from termweave.model.products import PackedLinear, Product, frozen_linear, linear, replace_linear
+from termweave.model.products import PackedLinear, Product, RowwiseLinear, frozen_linear, linear, replace_linear
 from termweave.model.quantised import QuantisedLinear
 from termweave.model.vectors import (
     Adapters,
@@ -341,6 +341,8 @@ class Transformer(nn.Module):
                 self.output.float()
         elif precision == "int8":
             self._replace_products(QuantisedLinear)
+            if self.constraint_memory is not None and PackedLinear.available():
+                replace_linear(self.constraint_memory, RowwiseLinear)  # see `KnownTerms`
         elif self.embedding.device.type == "cpu" and PackedLinear.available():
             self._replace_products(PackedLinear)
         if isinstance(self.output, CopyOutput):
