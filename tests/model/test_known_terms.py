@@ -6,6 +6,7 @@ import random
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 
+import numpy as np
 import pytest
 import torch
 
@@ -96,7 +97,7 @@ def room_for(model, *pairs) -> int:
     """Bytes of some terms together."""
     terms = KnownTerms(model)
     of_each(terms, list(pairs))
-    return terms._bytes
+    return terms.bytes
 
 
 @torch.inference_mode()
@@ -114,7 +115,7 @@ def test_there_is_a_bound_and_what_was_asked_for_last_stays(model, monkeypatch):
     of_each(terms, [SECOND])
     assert computed[3:] == [SECOND]
     terms.forget()
-    assert terms._bytes == 0
+    assert terms.bytes == 0
     of_each(terms, [SECOND])
     assert computed[4:] == [SECOND]
 
@@ -138,7 +139,7 @@ def test_what_is_large_on_either_side_is_not_kept_and_pushes_nothing_out(model, 
     terms = KnownTerms(model, most_bytes=2 * room_for(model, large) - 2)
     of_each(terms, [FIRST, large])
     assert list(terms._known) == [FIRST]
-    assert terms._bytes == room_for(model, FIRST)
+    assert terms.bytes == room_for(model, FIRST)
 
 
 @torch.inference_mode()
@@ -153,11 +154,27 @@ def test_threads_share_it(model, monkeypatch):
     def work(seed: int) -> bool:
         chosen = random.Random(seed).choices(pairs, k=10)
         found = of_each(terms, chosen)
-        return all(torch.allclose(own, expected[pair], rtol=1e-3) for own, pair in zip(found, chosen, strict=True))
+        return all(torch.equal(own, expected[pair]) for own, pair in zip(found, chosen, strict=True))
 
     with ThreadPoolExecutor(4) as pool:
         assert all(pool.map(work, range(200)))
-    assert terms._bytes == sum(term.bytes for term in terms._known.values()) <= most
+    held = np.concatenate([terms._free, *terms._known.values()])
+    assert sorted(held) == list(range(terms._met))  # no row is lost, and none belongs to two terms
+    assert terms.bytes == 2 * 32 * sum(map(len, terms._known.values())) <= most  # 32 numbers a row, of two bytes
+
+
+@torch.inference_mode()
+def test_what_comes_at_once_may_push_out_some_of_itself(model, monkeypatch):
+    monkeypatch.setattr(known_terms, "LARGE", 1)
+    pairs = [((number,) * (1 + number % 3), (number + 1,)) for number in range(4, 24)]
+    expected = of_each(KnownTerms(model), pairs)
+    terms = KnownTerms(model, most_bytes=room_for(model, *pairs[:3]))
+    for _ in range(2):  # the second time, some are known
+        assert all(map(torch.equal, of_each(terms, pairs), expected))
+    last = [*terms._known]
+    assert 0 < len(last) <= 3 and set(last) <= set(pairs)
+    number = {pair: index for index, pair in enumerate(pairs)}
+    assert all(map(torch.equal, of_each(terms, last), [expected[number[pair]] for pair in last]))
 
 
 @pytest.mark.parametrize("settings, precision", [({"variant": "paper"}, "int8"), ({"variant": "copy"}, "float32")])
