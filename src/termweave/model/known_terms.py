@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 MOST_BYTES = 256 << 20  # some 20,000 tokens of each side, with the ready model
 TOGETHER = 256  # terms, where nothing says which belong together
 LARGE = 16  # what takes more than one in so many of them is not kept: it would push out all the rest
+ROW = np.dtype(np.int32)  # the number of one
 
 Phrase = Sequence[int]
 Pair = tuple[tuple[int, ...], tuple[int, ...]]
@@ -66,13 +67,15 @@ class KnownTerms:
 
     def forget(self) -> None:
         with self._lock:
-            self._known: OrderedDict[Pair, Array] = OrderedDict()  # their rows; those asked for last at the end
+            # Their rows; those asked for last at the end. As bytes, which Python keeps apart from large blocks: small ones
+            # that stay would lie scattered among those, and leave no gap wide enough for the next large one.
+            self._known: OrderedDict[Pair, bytes] = OrderedDict()
             self._met = 0  # rows that ever held something
-            self._free = np.empty(0, np.int64)  # those of them that hold nothing any more
+            self._free = b""  # those of them that hold nothing any more
 
     @property
-    def bytes(self) -> int:
-        return (self._met - len(self._free)) * self._memory.itemsize * self._shape[1]
+    def held_bytes(self) -> int:
+        return (self._met - len(self._free) // ROW.itemsize) * self._memory.itemsize * self._shape[1]
 
     def recall(
         self, sentences: Sequence[Sequence[tuple[Phrase, Phrase]]], constraints: ConstraintTensors
@@ -113,11 +116,9 @@ class KnownTerms:
 
     def _rows_of(self, pairs: Iterable[Pair]) -> tuple[Array, Array]:
         """Those of the source tokens of known pairs, and those of their target tokens."""
-        each = [(self._known[pair], len(pair[0]) * self._layers) for pair in pairs]
-        nothing = np.empty(0, np.int64)
-        source = [rows[:cut] for rows, cut in each]
-        target = [rows[cut:] for rows, cut in each]
-        return np.concatenate([nothing, *source]), np.concatenate([nothing, *target])
+        each = [(self._known[pair], len(pair[0]) * self._layers * ROW.itemsize) for pair in pairs]
+        source, target = b"".join([own[:cut] for own, cut in each]), b"".join([own[cut:] for own, cut in each])
+        return np.frombuffer(source, ROW), np.frombuffer(target, ROW)
 
     def _remember(self, pairs: list[Pair], attention: Tensor, copied: Tensor) -> None:
         """attention, copied: rows of all of them."""
@@ -131,14 +132,14 @@ class KnownTerms:
         for own, values, each in zip(rows, (attention, copied), lengths, strict=True):
             self._memory[own] = values.numpy() if kept.all() else values.numpy()[np.repeat(kept, each)]
 
-    def _room(self, count: int) -> Array:
+    def _room(self, count: int) -> bytes:
         """So many rows; what was asked for long ago makes room."""
-        while len(self._free) < count - (self._shape[0] - self._met):
-            self._free = np.concatenate([self._free, self._known.popitem(last=False)[1]])
-        left = max(len(self._free) - count, 0)
+        while len(self._free) // ROW.itemsize < count - (self._shape[0] - self._met):
+            self._free += self._known.popitem(last=False)[1]
+        left = max(len(self._free) - count * ROW.itemsize, 0)
         used, self._free = self._free[left:], self._free[:left]
-        first, self._met = self._met, self._met + count - len(used)
-        return np.concatenate([used, np.arange(first, self._met)])
+        first, self._met = self._met, self._met + count - len(used) // ROW.itemsize
+        return used + np.arange(first, self._met, dtype=ROW).tobytes()
 
     def _computed(self, pairs: list[Pair]) -> tuple[Tensor, Tensor]:
         """Rows of the source tokens, and those of the target tokens."""
