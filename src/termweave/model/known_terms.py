@@ -67,8 +67,8 @@ class KnownTerms:
 
     def forget(self) -> None:
         with self._lock:
-            # Their rows; those asked for last at the end. As bytes, which Python keeps apart from large blocks: small ones
-            # that stay would lie scattered among those, and leave no gap wide enough for the next large one.
+            # Their rows; those asked for last at the end. As bytes, which Python keeps apart from large blocks: what is
+            # small and stays would lie scattered among those, and leave no gap wide enough for the next large one.
             self._known: OrderedDict[Pair, bytes] = OrderedDict()
             self._met = 0  # rows that ever held something
             self._free = b""  # those of them that hold nothing any more
