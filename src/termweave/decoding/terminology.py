@@ -98,7 +98,8 @@ class PlannedTerm(NamedTuple):  # made for every term of every sentence, as `Ter
 
     @property
     def constraint(self) -> Constraint:
-        return _constraint(self.written, self.allowed + self.match.targets)
+        targets = self.match.targets
+        return _constraint(self.written, targets if self.allowed is targets else self.allowed + targets)
 
     @property
     def is_told(self) -> bool:
@@ -125,22 +126,24 @@ class PlannedTerm(NamedTuple):  # made for every term of every sentence, as `Ter
             span,
             found,
             self.conflict,
-            entry=entry,
-            told=self.allowed[0] if self.allowed else "",
+            None,
+            entry,
+            self.allowed[0] if self.allowed else "",
         )
 
     def _status(self, found: str | None, is_present: bool) -> Status:
-        policy = self.match.entry.policy
+        entry, _, _, targets = self.match
         if self.conflict:
             return "conflict"
-        if policy == "forbid":
+        if entry.policy == "forbid":
             return "missed" if is_present else "met"
         if found is None:
             return "missed"
-        if policy == "keep":
+        if entry.policy == "keep":
             return "kept"
-        preferred = _normalised(self.match.entry.targets[:1] + self.match.targets[:1])
-        return "met" if found in preferred else "met by alternative"
+        if found == targets[0] or found in _normalised(entry.targets[:1] + targets[:1]):  # the first of them as mostly
+            return "met"
+        return "met by alternative"
 
 
 @dataclass(frozen=True)
