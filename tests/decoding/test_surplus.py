@@ -8,10 +8,9 @@ from hypothesis import strategies as st
 
 from termweave import Constraint, Glossary, GlossaryEntry, Terminology, Translator
 from termweave.constraints.protection import counted
-from termweave.decoding import surplus
 from termweave.decoding.beam import Hypothesis
-from termweave.decoding.demands import Wishes, make_demands, needed_tokens
-from termweave.decoding.surplus import _odd, _surely_lacks
+from termweave.decoding.demands import Wishes, make_demands
+from termweave.decoding.surplus import _surely_lacks
 
 PLAIN = Terminology(None, "de-en")
 SENTENCE = "das Haus %s am Fluss"
@@ -149,20 +148,3 @@ def test_what_a_text_surely_lacks_no_part_of_it_says(translator, text, phrase, d
     first, last = sorted(data.draw(st.tuples(*[st.integers(0, len(tokens))] * 2)))
     whole, part = translator.subwords.decode(tokens[:last]), translator.subwords.decode(tokens[first:last])
     assert not (_surely_lacks(whole, phrase) and phrase in part)
-
-
-@given(text=st.text("ß😀 %s{}ab", max_size=30), phrase=st.sampled_from(["%s", "{a}", "😀", "ß", "a s", "%"]))
-def test_odd_tokens_are_found_without_looking_everywhere(translator, text, phrase):
-    subwords, wishes = translator.subwords, Wishes((Constraint("a", "a %"),))
-    tokens = tuple(subwords.target.encode(text))
-    longest = max(map(len, subwords.target.spellings(phrase))) + 1
-    needed, expected = needed_tokens(wishes, subwords), []
-    for end in range(1, len(tokens) + 1):
-        starts = reversed(range(max(end - longest, 0), end))
-        start = next((own for own in starts if phrase in subwords.decode(tokens[own:end])), None)
-        if start is not None and phrase not in subwords.decode(tokens[start : end - 1]):
-            expected += [token for token in tokens[start:end] if token not in needed][:1]
-    for ahead in (0, 2, surplus.AHEAD):
-        with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(surplus, "AHEAD", ahead)
-            assert _odd(phrase, Hypothesis(tokens, -1.0, -5.0), wishes, subwords) == expected

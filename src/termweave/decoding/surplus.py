@@ -16,8 +16,6 @@ from termweave.decoding.demands import Wishes, needed_tokens, said
 from termweave.text.vocabulary import Vocabulary
 from termweave.text.words import BROKEN, normalise
 
-AHEAD = 12  # tokens that are looked at together, and only where they hold something by themselves
-
 
 def surplus_of(request: Request, hypothesis: Hypothesis, subwords: Vocabulary) -> Counter[str]:
     """What an output has too often, and how many of it; nothing where it is not asked for."""
@@ -36,28 +34,30 @@ def without_surplus(request: Request, subwords: Vocabulary) -> Request:
     wishes = request.wishes
     if not any(surplus_of(request, hypothesis, subwords) for hypothesis in request.found[:1]):
         return request
-    new, never, counted_ones = [*wishes.surplus], [*wishes.never], wishes.counted or ()
-    # The search counts only what is required as it stands.
-    required = {normalise(target) for constraint in wishes.required for target in constraint.targets}
+    new, never = [*wishes.surplus], [*wishes.never]
     for hypothesis in request.found:
         surplus = surplus_of(request, hypothesis, subwords)
-        new += [text for text in (*surplus, *counted_ones) if text in required or text not in counted_ones]
+        new += [text for text in (*surplus, *(wishes.counted or ())) if _can_be_limited(text, wishes)]
         for text in wishes.surplus:
             never += _odd(text, hypothesis, wishes, subwords) if text in surplus else ()
     wishes = replace(wishes, surplus=tuple(dict.fromkeys(new)), never=tuple(dict.fromkeys(never)))
     return replace(request, wishes=wishes)
 
 
+def _can_be_limited(text: str, wishes: Wishes) -> bool:
+    """The search counts only what is required as it stands."""
+    targets = {normalise(target) for constraint in wishes.required for target in constraint.targets}
+    return text in targets or text not in (wishes.counted or ())
+
+
 def _odd(text: str, hypothesis: Hypothesis, wishes: Wishes, subwords: Vocabulary) -> list[int]:
     """A token of each place where an output spells a text in another way than it is required."""
     tokens, needed, decode = hypothesis.tokens, needed_tokens(wishes, subwords), subwords.decode
     longest = max(map(len, subwords.target.spellings(text)), default=0) + 1
-    found, lacking = [], 0
+    found = []
     for end in range(1, len(tokens) + 1):
         first = max(end - longest, 0)
-        if end > lacking and _surely_lacks(decode(tokens[first : end + AHEAD]), text):  # as mostly
-            lacking = end + AHEAD
-        if end <= lacking or _surely_lacks(decode(tokens[first:end]), text):
+        if _surely_lacks(decode(tokens[first:end]), text):  # as mostly
             continue
         starts = range(end - 1, first - 1, -1)
         start = next((own for own in starts if text in decode(tokens[own:end])), None)

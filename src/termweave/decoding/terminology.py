@@ -98,8 +98,7 @@ class PlannedTerm(NamedTuple):  # made for every term of every sentence, as `Ter
 
     @property
     def constraint(self) -> Constraint:
-        targets = self.match.targets
-        return _constraint(self.written, targets if self.allowed is targets else self.allowed + targets)
+        return _constraint(self.written, self.allowed + self.match.targets)
 
     @property
     def is_told(self) -> bool:
@@ -126,24 +125,22 @@ class PlannedTerm(NamedTuple):  # made for every term of every sentence, as `Ter
             span,
             found,
             self.conflict,
-            None,
-            entry,
-            self.allowed[0] if self.allowed else "",
+            entry=entry,
+            told=self.allowed[0] if self.allowed else "",
         )
 
     def _status(self, found: str | None, is_present: bool) -> Status:
-        entry, _, _, targets = self.match
+        policy = self.match.entry.policy
         if self.conflict:
             return "conflict"
-        if entry.policy == "forbid":
+        if policy == "forbid":
             return "missed" if is_present else "met"
         if found is None:
             return "missed"
-        if entry.policy == "keep":
+        if policy == "keep":
             return "kept"
-        if found == targets[0] or found in _normalised(entry.targets[:1] + targets[:1]):  # the first of them as mostly
-            return "met"
-        return "met by alternative"
+        preferred = _normalised(self.match.entry.targets[:1] + self.match.targets[:1])
+        return "met" if found in preferred else "met by alternative"
 
 
 @dataclass(frozen=True)
