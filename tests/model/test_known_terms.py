@@ -6,12 +6,14 @@ import random
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 
+import numpy as np
 import pytest
 import torch
 
 from termweave.data.batches import constraints_from_ids
 from termweave.model import known_terms
 from termweave.model.known_terms import KnownTerms
+from termweave.model.products import PackedLinear
 from termweave.model.quantised import QuantisedLinear
 from termweave.model.transformer import Transformer
 
@@ -62,13 +64,18 @@ def test_what_is_known_is_what_would_be_computed(model):
                 torch.testing.assert_close(*pair, rtol=0.03, atol=0.03)
 
 
+@pytest.mark.skipif(not PackedLinear.available(), reason="this build of torch has no oneDNN")
 @torch.inference_mode()
-def test_company_and_history_make_no_difference(model):
-    alone = [of_each(KnownTerms(model), [pair])[0] for pair in (FIRST, SECOND, THIRD)]
+def test_company_and_history_make_no_difference(make_model):
+    model = make_model(variant="copy", dimension=256)  # sums long enough that their order matters
+    model.use_precision("int8")
+    others = [((20, 21, 22, 23), (24,)), *[((number, 5), (number, 6, 7)) for number in range(8, 33)]]
+    pairs = [FIRST, SECOND, THIRD, *others]
+    alone = [of_each(KnownTerms(model), [pair])[0] for pair in pairs]
     terms = KnownTerms(model)
-    of_each(terms, [SECOND, ((20, 21, 22, 23), (24,))])
-    for expected, found in zip(alone, of_each(terms, [FIRST, SECOND, THIRD]), strict=True):
-        torch.testing.assert_close(found, expected, rtol=1e-3, atol=1e-6)  # a bit of half precision
+    of_each(terms, [SECOND, *others[:3]])
+    for expected, found in zip(alone, of_each(terms, pairs), strict=True):
+        assert torch.equal(found, expected)
 
 
 @torch.inference_mode()
@@ -90,7 +97,7 @@ def room_for(model, *pairs) -> int:
     """Bytes of some terms together."""
     terms = KnownTerms(model)
     of_each(terms, list(pairs))
-    return terms._bytes
+    return terms.held_bytes
 
 
 @torch.inference_mode()
@@ -108,7 +115,7 @@ def test_there_is_a_bound_and_what_was_asked_for_last_stays(model, monkeypatch):
     of_each(terms, [SECOND])
     assert computed[3:] == [SECOND]
     terms.forget()
-    assert terms._bytes == 0
+    assert terms.held_bytes == 0
     of_each(terms, [SECOND])
     assert computed[4:] == [SECOND]
 
@@ -132,7 +139,7 @@ def test_what_is_large_on_either_side_is_not_kept_and_pushes_nothing_out(model, 
     terms = KnownTerms(model, most_bytes=2 * room_for(model, large) - 2)
     of_each(terms, [FIRST, large])
     assert list(terms._known) == [FIRST]
-    assert terms._bytes == room_for(model, FIRST)
+    assert terms.held_bytes == room_for(model, FIRST)
 
 
 @torch.inference_mode()
@@ -147,11 +154,27 @@ def test_threads_share_it(model, monkeypatch):
     def work(seed: int) -> bool:
         chosen = random.Random(seed).choices(pairs, k=10)
         found = of_each(terms, chosen)
-        return all(torch.allclose(own, expected[pair], rtol=1e-3) for own, pair in zip(found, chosen, strict=True))
+        return all(torch.equal(own, expected[pair]) for own, pair in zip(found, chosen, strict=True))
 
     with ThreadPoolExecutor(4) as pool:
         assert all(pool.map(work, range(200)))
-    assert terms._bytes == sum(term.bytes for term in terms._known.values()) <= most
+    held = np.frombuffer(b"".join([terms._free, *terms._known.values()]), known_terms.ROW)
+    assert sorted(held) == list(range(terms._met))  # no row is lost, and none belongs to two terms
+    assert terms.held_bytes == 2 * 32 * sum(map(len, terms._known.values())) // 4 <= most  # 32 numbers a row
+
+
+@torch.inference_mode()
+def test_what_comes_at_once_may_push_out_some_of_itself(model, monkeypatch):
+    monkeypatch.setattr(known_terms, "LARGE", 1)
+    pairs = [((number,) * (1 + number % 3), (number + 1,)) for number in range(4, 24)]
+    expected = of_each(KnownTerms(model), pairs)
+    terms = KnownTerms(model, most_bytes=room_for(model, *pairs[:3]))
+    for _ in range(2):  # the second time, some are known
+        assert all(map(torch.equal, of_each(terms, pairs), expected))
+    last = [*terms._known]
+    assert 0 < len(last) <= 3 and set(last) <= set(pairs)
+    number = {pair: index for index, pair in enumerate(pairs)}
+    assert all(map(torch.equal, of_each(terms, last), [expected[number[pair]] for pair in last]))
 
 
 @pytest.mark.parametrize("settings, precision", [({"variant": "paper"}, "int8"), ({"variant": "copy"}, "float32")])

@@ -7,7 +7,7 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
-from termweave.model.products import FEW, MANY, Linear, PackedLinear, linear
+from termweave.model.products import FEW, MANY, Linear, PackedLinear, RowwiseLinear, linear
 
 SHAPES = pytest.mark.parametrize("shape", [(1, 7), (4, 7), (2, 3, 7), (1, FEW, 7), (1, FEW + 1, 7), (5, 20, 7), (0, 7)])
 
@@ -51,6 +51,21 @@ def test_packed_weights_give_the_same(rows, outputs):
     torch.testing.assert_close(layer(states), F.linear(states, weight, bias))
     torch.testing.assert_close(layer.part(states, 1, 4), F.linear(states, weight[1:4], bias[1:4]))
     torch.testing.assert_close(PackedLinear(weight, None)(states), F.linear(states, weight))
+
+
+@pytest.mark.skipif(not PackedLinear.available(), reason="this build of torch has no oneDNN")
+@pytest.mark.parametrize("inputs, outputs", [(512, 512), (512, 1536), (100, 30)])
+@torch.no_grad()
+def test_a_row_comes_out_the_same_in_any_company(inputs, outputs):
+    torch.manual_seed(0)
+    weight, bias, states = torch.randn(outputs, inputs), torch.randn(outputs), torch.randn(1000, inputs)
+    layer = RowwiseLinear(weight, bias)
+    found = layer(states)
+    torch.testing.assert_close(found, F.linear(states, weight, bias), rtol=1e-4, atol=1e-4)
+    for rows in (*range(1, 70), FEW, MANY, MANY + 1, 511, 999):
+        first = rows % 7  # wherever it stands
+        assert torch.equal(layer(states[first : first + rows]), found[first : first + rows])
+    assert torch.equal(layer.part(states[:1], 5, 25), layer.part(states, 5, 25)[:1])
 
 
 @pytest.mark.parametrize("variant", ["paper", "released", "copy", "pointer"])

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, fields, replace
 from itertools import chain
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import numba
 import numpy as np
@@ -73,10 +73,6 @@ class ConstraintSide:
         _, first, place = np.unique(keys, return_index=True, return_inverse=True)
         return product(flat[torch.from_numpy(first)])[torch.from_numpy(place)]
 
-    def without_filler(self, tokens: int) -> ConstraintSide:
-        """The first so many tokens alone, where no sizes need to recur."""
-        return replace(self, ids=self.ids[:tokens], positions=self.positions[:tokens], home=self.home[:tokens])
-
     def token_of_slot(self) -> Tensor:
         """(batch, width): which token stands in a slot; the first one in empty slots."""
         if self.token is not None:
@@ -90,6 +86,21 @@ class ConstraintSide:
         """(batch, width, d) → (tokens, d); filler tokens hold whatever stands in the last slot."""
         rows = padded.flatten(0, 1)
         return rows.index_select(0, self.home.clamp(max=rows.shape[0] - 1))
+
+
+class TermTokens(NamedTuple):
+    """One side of some constraints, each for itself, end to end."""
+
+    ids: Tensor  # (tokens,) as the next
+    positions: Tensor
+    ends: Array  # (constraints,) one past the last token of each
+
+    @staticmethod
+    def of(phrases: Sequence[Sequence[int]]) -> TermTokens:
+        ids, lengths = _flat(phrases)
+        ends = lengths.cumsum()
+        positions = np.arange(len(ids)) - np.repeat(ends - lengths, lengths)
+        return TermTokens(torch.from_numpy(ids), torch.from_numpy(positions), ends)
 
 
 @dataclass(frozen=True)

@@ -9,19 +9,19 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
-from itertools import groupby, islice
+from itertools import islice
 from threading import Lock
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from termweave.data.batches import WIDTH_MULTIPLE, ConstraintTensors, KnownConstraints, constraints_from_ids
+from termweave.data.batches import ConstraintTensors, KnownConstraints, TermTokens
 from termweave.model.output import CopyOutput
 from termweave.model.quantised import QuantisedLinear
 from termweave.model.vectors import FoldedAdapters
+from termweave.storage import Array
 
 if TYPE_CHECKING:
     from termweave.model.transformer import Transformer
@@ -29,30 +29,27 @@ if TYPE_CHECKING:
 MOST_BYTES = 256 << 20  # some 20,000 tokens of each side, with the ready model
 TOGETHER = 256  # terms, where nothing says which belong together
 LARGE = 16  # what takes more than one in so many of them is not kept: it would push out all the rest
+ROW = np.dtype(np.int32)  # the number of one
 
 Phrase = Sequence[int]
 Pair = tuple[tuple[int, ...], tuple[int, ...]]
 
 
-class KnownTerm(NamedTuple):
-    """In half precision, which is finer than what eight bits leave of it."""
-
-    attention: Tensor  # (source tokens, 2 · layers, d) keys and values of each layer
-    copied: Tensor  # (target tokens, 2, d) keys and context of `copy`
-
-    @property
-    def bytes(self) -> int:
-        return self.attention.nbytes + self.copied.nbytes
-
-
 class KnownTerms:
-    """Of one model. Threads may share it."""
+    """Of one model. Threads may share it.
+
+    All that is kept lies in one piece of memory, in half precision, which is finer than what eight bits leave of it. A
+    row of it holds two vectors: for a source token, keys and values of a layer, so there are as many as layers; for a
+    target token, key and context of `copy`.
+    """
 
     def __init__(self, model: Transformer, most_bytes: int = MOST_BYTES) -> None:
-        self._model, self._most_bytes = model, most_bytes
-        self._known: OrderedDict[Pair, KnownTerm] = OrderedDict()  # those asked for last at the end
-        self._bytes = 0
+        self._model = model
+        self._layers = model.config.encoder_layers + model.config.decoder_layers
+        self._shape = most_bytes // (4 * model.config.dimension), 2 * model.config.dimension
+        self._memory = np.empty(self._shape, np.float16)  # takes no room before something is written there
         self._lock = Lock()
+        self.forget()
 
     @staticmethod
     def can_know(model: Transformer) -> bool:
@@ -70,64 +67,85 @@ class KnownTerms:
 
     def forget(self) -> None:
         with self._lock:
-            self._known.clear()
-            self._bytes = 0
+            # Their rows; those asked for last at the end. As bytes, which Python keeps apart from large blocks: what is
+            # small and stays would lie scattered among those, and leave no gap wide enough for the next large one.
+            self._known: OrderedDict[Pair, bytes] = OrderedDict()
+            self._met = 0  # rows that ever held something
+            self._free = b""  # those of them that hold nothing any more
+
+    @property
+    def held_bytes(self) -> int:
+        return (self._met - len(self._free) // ROW.itemsize) * self._memory.itemsize * self._shape[1]
 
     def recall(
         self, sentences: Sequence[Sequence[tuple[Phrase, Phrase]]], constraints: ConstraintTensors
     ) -> KnownConstraints:
         """constraints: those of the sentences."""
-        number: dict[Pair, int] = {}
-        pairs = ((tuple(source), tuple(target)) for own in sentences for source, target in own)
-        which = np.array([number.setdefault(pair, len(number)) for pair in pairs])
-        terms = self._terms(list(number))
+        pairs = [(tuple(source), tuple(target)) for own in sentences for source, target in own]
+        terms, attention, copied = self._terms(list(dict.fromkeys(pairs)))
+        number = {pair: index for index, pair in enumerate(terms)}
+        which = np.array([number[pair] for pair in pairs])
         return KnownConstraints(
-            torch.cat([term.attention for term in terms]),
-            torch.cat([term.copied for term in terms]),
-            _rows([len(pair[0]) for pair in number], which)[constraints.source.token_of_slot()],
-            _rows([len(pair[1]) for pair in number], which)[constraints.target.token_of_slot()],
+            attention,
+            copied,
+            _rows([len(pair[0]) for pair in terms], which)[constraints.source.token_of_slot()],
+            _rows([len(pair[1]) for pair in terms], which)[constraints.target.token_of_slot()],
         )
 
-    def _terms(self, pairs: list[Pair]) -> list[KnownTerm]:
-        """Of different pairs."""
+    def _terms(self, pairs: list[Pair]) -> tuple[list[Pair], Tensor, Tensor]:
+        """Of different pairs, maybe in another order: what the tokens of each side become, one pair after the other."""
         with self._lock:
-            found = {pair: self._known[pair] for pair in pairs if pair in self._known}
+            found = {pair: None for pair in pairs if pair in self._known}
             for pair in found:
                 self._known.move_to_end(pair)
+            kept = [torch.from_numpy(self._memory[rows]) for rows in self._rows_of(found)]  # copies
+        if len(found) == len(pairs):
+            return pairs, *self._by_token(*kept)
+        # Two threads may do the same at once, and the same comes of it.
         missing = [pair for pair in pairs if pair not in found]
-        # By length, for there is room for the longest. Two threads may do the same at once, and the same comes of it.
-        for _, group in groupby(sorted(missing, key=_room), _room):
-            own = list(group)
-            computed = dict(zip(own, self._computed(own), strict=True))
-            found |= computed
-            with self._lock:
-                self._remember(computed)
-        return [found[pair] for pair in pairs]
+        computed = self._computed(missing)
+        with self._lock:
+            self._remember(missing, *computed)
+        both = (torch.cat(own) for own in zip(kept, computed, strict=True))
+        return [*found, *missing], *self._by_token(*both)
 
-    def _remember(self, computed: dict[Pair, KnownTerm]) -> None:
-        for pair, term in computed.items():
-            if pair not in self._known and term.bytes <= self._most_bytes // LARGE:
-                self._known[pair] = term
-                self._bytes += term.bytes
-        while self._bytes > self._most_bytes:
-            self._bytes -= self._known.popitem(last=False)[1].bytes
+    def _by_token(self, attention: Tensor, copied: Tensor) -> tuple[Tensor, Tensor]:
+        """Rows as `KnownConstraints` has them."""
+        dimension = self._model.config.dimension
+        return attention.view(-1, 2 * self._layers, dimension), copied.view(-1, 2, dimension)
 
-    def _computed(self, pairs: list[Pair]) -> list[KnownTerm]:
-        constraints = constraints_from_ids([[pair] for pair in pairs], self._model.padding)
-        assert constraints is not None
-        of_source, of_target = ([len(phrase) for phrase in side] for side in zip(*pairs, strict=True))
-        # Few are new to a batch, so that work on filler tokens would be most of it.
-        sides = constraints.source.without_filler(sum(of_source)), constraints.target.without_filler(sum(of_target))
-        attention, copied = self._model.term_vectors(replace(constraints, source=sides[0], target=sides[1]))
-        # Copies, so that what is forgotten gives its memory back.
-        sources = (part.clone() for part in torch.split(attention.half(), of_source))
-        targets = (part.clone() for part in torch.split(copied.half(), of_target))
-        return [KnownTerm(*both) for both in zip(sources, targets, strict=True)]
+    def _rows_of(self, pairs: Iterable[Pair]) -> tuple[Array, Array]:
+        """Those of the source tokens of known pairs, and those of their target tokens."""
+        each = [(self._known[pair], len(pair[0]) * self._layers * ROW.itemsize) for pair in pairs]
+        source, target = b"".join([own[:cut] for own, cut in each]), b"".join([own[cut:] for own, cut in each])
+        return np.frombuffer(source, ROW), np.frombuffer(target, ROW)
 
+    def _remember(self, pairs: list[Pair], attention: Tensor, copied: Tensor) -> None:
+        """attention, copied: rows of all of them."""
+        for pair in pairs:
+            count = len(pair[0]) * self._layers + len(pair[1])
+            if pair not in self._known and count <= self._shape[0] // LARGE:
+                self._known[pair] = self._room(count)
+        kept = np.array([pair in self._known for pair in pairs])  # of very many, some have pushed out others
+        rows = self._rows_of([pair for pair in pairs if pair in self._known])
+        lengths = [len(pair[0]) * self._layers for pair in pairs], [len(pair[1]) for pair in pairs]
+        for own, values, each in zip(rows, (attention, copied), lengths, strict=True):
+            self._memory[own] = values.numpy() if kept.all() else values.numpy()[np.repeat(kept, each)]
 
-def _room(pair: Pair) -> int:
-    """Slots for its longer side, which are made by the eight."""
-    return -(-max(map(len, pair)) // WIDTH_MULTIPLE)
+    def _room(self, count: int) -> bytes:
+        """So many rows; what was asked for long ago makes room."""
+        while len(self._free) // ROW.itemsize < count - (self._shape[0] - self._met):
+            self._free += self._known.popitem(last=False)[1]
+        left = max(len(self._free) - count * ROW.itemsize, 0)
+        used, self._free = self._free[left:], self._free[:left]
+        first, self._met = self._met, self._met + count - len(used) // ROW.itemsize
+        return used + np.arange(first, self._met, dtype=ROW).tobytes()
+
+    def _computed(self, pairs: list[Pair]) -> tuple[Tensor, Tensor]:
+        """Rows of the source tokens, and those of the target tokens."""
+        sides = self._model.term_vectors(*(TermTokens.of(side) for side in zip(*pairs, strict=True)))
+        attention, copied = (own.view(-1, self._shape[1]) for own in sides)
+        return attention, copied
 
 
 def _rows(lengths: list[int], which: np.ndarray[tuple[int], np.dtype[np.int64]]) -> Tensor:

@@ -30,7 +30,7 @@ from termweave.data.batches import ConstraintTensors, KnownConstraints
 from termweave.model import attention_loops, copy_loops, score_loops
 from termweave.model.attention import MultiHeadAttention
 from termweave.model.coverage import DONE, MARKS, Progress, Slots
-from termweave.model.products import PackedLinear, Product, linear
+from termweave.model.products import PackedLinear, Product, RowwiseLinear, linear
 
 CHUNK = 128  # tokens: with 32,000 of them, a search looks at about as many chunks as tokens in the end
 ROWS = 4  # whose distributions fit into a processor's cache
@@ -305,15 +305,15 @@ class CopyOutput(OutputLayer):
         kind: of that of states, which every step needs.
         """
         weight, bias = self.joined()
-        if kind is None and weight.device.type == "cpu" and PackedLinear.available():
-            kind = PackedLinear
+        packs = weight.device.type == "cpu" and PackedLinear.available()
+        kind = kind or (PackedLinear if packs else None)
         self._joined = kind(weight, bias) if kind else partial(F.linear, weight=weight, bias=bias)
         if has_kernels(weight.device):
             self._mark_weights = self.marks.weight.detach().t().contiguous()
-        own = self.key.bias
         weight = torch.cat([self.key.weight, self.previous.weight, self.context.weight]).detach()
-        bias = torch.cat([own, torch.zeros_like(own), torch.zeros_like(own)]).detach()
-        self._joined_for_constraints = partial(linear, weight=weight, bias=bias)
+        bias = F.pad(self.key.bias.detach(), (0, 2 * len(self.key.bias)))
+        joined = RowwiseLinear(weight, bias) if packs else partial(linear, weight=weight, bias=bias)
+        self._joined_for_constraints = joined
 
     @property
     def mark_weights(self) -> Tensor:
@@ -341,7 +341,9 @@ class CopyOutput(OutputLayer):
                 keys, context, filled, slots = copy_kernels.remember(constraints, product(vectors))
                 return OutputMemory(slots.tokens, filled, None, keys, context, slots)
         if product is not None and not torch.is_grad_enabled():
-            return _remember_flat(constraints, constraints.target.once(product, vectors))
+            side = constraints.target  # of its padded slots, most would be for nothing
+            both = _keys_and_context(side.positions, side.once(product, vectors))
+            return _remembered(constraints, *map(side.spread, both))
         memory = super().remember(constraints, vectors, embedding)
         assert memory.vectors is not None
         number = constraints.target.number
@@ -352,10 +354,11 @@ class CopyOutput(OutputLayer):
         context = F.linear(memory.vectors, self.context.weight)
         return replace(memory, keys=keys, context=context, slots=Slots.of(memory.tokens, number))
 
-    def alone(self, constraints: ConstraintTensors, vectors: Tensor) -> Tensor:
-        """(tokens, 2, d) keys and context of flat target tokens, once products are joined."""
+    def alone(self, positions: Tensor, vectors: Tensor) -> Tensor:
+        """(tokens, 2, d) keys and context of flat target tokens, in half precision, once products are joined."""
         assert self._joined_for_constraints is not None
-        return torch.stack(_keys_and_context(constraints, self._joined_for_constraints(vectors)), dim=1)
+        products = self._joined_for_constraints(vectors)
+        return torch.stack([own.half() for own in _keys_and_context(positions, products)], dim=1)
 
     def known(self, constraints: ConstraintTensors, known: KnownConstraints) -> OutputMemory:
         """As `remember` gives it."""
@@ -420,16 +423,11 @@ class CopyOutput(OutputLayer):
         return Scores(model.values.scatter_(2, index, mixed), offset.squeeze(2), model.maxima)
 
 
-def _remember_flat(constraints: ConstraintTensors, products: Tensor) -> OutputMemory:
-    """`CopyOutput.remember` given (tokens, 3 d), its joined products: of padded slots, most would be for nothing."""
-    return _remembered(constraints, *map(constraints.target.spread, _keys_and_context(constraints, products)))
-
-
-def _keys_and_context(constraints: ConstraintTensors, products: Tensor) -> tuple[Tensor, Tensor]:
+def _keys_and_context(positions: Tensor, products: Tensor) -> tuple[Tensor, Tensor]:
     """(tokens, 3 d) → (tokens, d) each."""
     keys, previous, context = products.chunk(3, dim=-1)
     # The first token of a constraint has none before it.
-    before = F.pad(previous[:-1], (0, 0, 1, 0)) * (constraints.target.positions > 0).unsqueeze(1)
+    before = F.pad(previous[:-1], (0, 0, 1, 0)) * (positions > 0).unsqueeze(1)
     return keys + before, context
 
 

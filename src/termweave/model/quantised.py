@@ -70,11 +70,13 @@ class QuantisedLinear(nn.Module):
         """
         if self._packed_alone is None:
             self._packed_alone = self._pack(0, len(self.integers), with_bias=False)
-        scales = states.abs().amax(dim=1, keepdim=True).clamp(min=torch.finfo(torch.float32).tiny)
+        largest = (states if lowest == 0 else states.abs()).amax(dim=1, keepdim=True)
+        scales = largest.clamp_(min=torch.finfo(torch.float32).tiny)
+        scaled = states.new_empty(len(states) + 1, states.shape[1])
+        torch.div(states, scales, out=scaled[:-1])
         # A row more, by which the integers always stand for `lowest` to 1.
-        bounds = states.new_zeros(1, states.shape[1])
-        bounds[0, 0], bounds[0, -1] = lowest, 1
-        scaled = torch.cat([states / scales, bounds])
+        bounds = scaled[-1].zero_()
+        bounds[0], bounds[-1] = lowest, 1
         product = torch.ops.quantized.linear_dynamic(scaled, self._packed_alone, reduce_range=True)[:-1]
         result: Tensor = product.mul_(scales) if self.bias is None else torch.addcmul(self.bias, product, scales)
         return result

@@ -13,7 +13,7 @@ from torch import Tensor, nn
 
 from termweave.accelerators import has_kernels, may_use_kernels
 from termweave.config import ModelConfig
-from termweave.data.batches import ConstraintTensors
+from termweave.data.batches import ConstraintTensors, TermTokens
 from termweave.model.alignment import Alignment
 from termweave.model.attention import KeysValues, MultiHeadAttention, Visible, for_steps
 from termweave.model.cache import FixedCache, SelfAttentionCache
@@ -21,7 +21,7 @@ from termweave.model.coverage import Progress
 from termweave.model.layers import DecoderLayer, EncoderLayer, Stream, sinusoidal_positions
 from termweave.model.output import CopyOutput, OutputLayer, OutputMemory, Scores, output_layer
 from termweave.model.pointer import PointerOutput, PointingLayer
-from termweave.model.products import PackedLinear, Product, frozen_linear, linear, replace_linear
+from termweave.model.products import PackedLinear, Product, RowwiseLinear, frozen_linear, linear, replace_linear
 from termweave.model.quantised import QuantisedLinear
 from termweave.model.vectors import (
     Adapters,
@@ -175,11 +175,12 @@ class Transformer(nn.Module):
         )
         return vectors
 
-    def term_vectors(self, constraints: ConstraintTensors) -> tuple[Tensor, Tensor]:
-        """For `KnownConstraints`, flat; each constraint must be a sentence of its own."""
+    def term_vectors(self, source: TermTokens, target: TermTokens) -> tuple[Tensor, Tensor]:
+        """For `KnownConstraints`, in half precision."""
         assert self.constraint_memory is not None and isinstance(self.output, CopyOutput)
-        source, target = self._embed_constraints(constraints)
-        return self.constraint_memory.alone(source, target, constraints), self.output.alone(constraints, target)
+        vectors = self.embed_source(source.ids, source.positions), self.embed(target.ids, target.positions)
+        attention = self.constraint_memory.alone(*vectors, source.ends, target.ends)
+        return attention, self.output.alone(target.positions, vectors[1])
 
     def _embed_constraints(self, constraints: ConstraintTensors) -> tuple[Tensor, Tensor]:
         source, target = constraints.source, constraints.target
@@ -341,6 +342,8 @@ class Transformer(nn.Module):
                 self.output.float()
         elif precision == "int8":
             self._replace_products(QuantisedLinear)
+            if self.constraint_memory is not None and PackedLinear.available():
+                replace_linear(self.constraint_memory, RowwiseLinear)  # see `KnownTerms`
         elif self.embedding.device.type == "cpu" and PackedLinear.available():
             self._replace_products(PackedLinear)
         if isinstance(self.output, CopyOutput):

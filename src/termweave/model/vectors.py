@@ -19,10 +19,11 @@ from torch import Tensor, nn
 
 from termweave.accelerators import may_use_kernels
 from termweave.data.batches import ConstraintTensors, KnownConstraints
-from termweave.model import encoder_loops
-from termweave.model.attention import KeysValues, MultiHeadAttention, Visible, attend, attend_few, for_steps
+from termweave.model import encoder_loops, term_loops
+from termweave.model.attention import KeysValues, MultiHeadAttention, attend
 from termweave.model.products import Product
 from termweave.model.quantised import QuantisedLinear
+from termweave.storage import Array
 
 
 class ConstraintVectors(NamedTuple):
@@ -93,15 +94,13 @@ class Vectorisation(nn.Module):
         result: Tensor = attention.output(constraints.source.pack(attended))
         return result
 
-    def alone(self, source: Tensor, target: Tensor, constraints: ConstraintTensors) -> ConstraintVectors:
-        """The same for inference, where each constraint is a sentence of its own."""
+    def alone(self, source: Tensor, target: Tensor, source_ends: Array, target_ends: Array) -> ConstraintVectors:
+        """The same for inference on a CPU, of constraints end to end; ends: see `TermTokens`."""
         attention, dimension = self.attention, self.attention.dimension
-        queries = constraints.source.spread(attention.input.part(source, 0, dimension))
-        keys, values = attention.input.part(target, dimension, 3 * dimension).chunk(2, dim=-1)
-        memory = for_steps(KeysValues(*(attention.split(constraints.target.spread(own)) for own in (keys, values))))
-        seen = (constraints.target.number > 0)[:, None, None]
-        attended = attend_few(attention.split(queries), memory, Visible.of(seen, queries.dtype))
-        return ConstraintVectors(source, attention.output(constraints.source.pack(attended)))
+        queries = attention.input.part(source, 0, dimension)
+        memory = attention.input.part(target, dimension, 3 * dimension)
+        seen = term_loops.attend(queries, memory, source_ends, target_ends, attention.heads)
+        return ConstraintVectors(source, attention.output(seen))
 
 
 class Adapters(nn.Module):
@@ -166,14 +165,17 @@ class FoldedAdapters(nn.Module):
         )
 
     def forward(self, vectors: ConstraintVectors) -> Tensor:
+        return torch.stack(self.sides(vectors)).view(-1, 2, *vectors.keys.shape)
+
+    def sides(self, vectors: ConstraintVectors) -> list[Tensor]:
+        """Keys and values of each layer in turn, (tokens, d)."""
         tokens, dimension = vectors.keys.shape
         hidden = [
             F.relu(_by_row(product, own, lowest=-1)).view(tokens, -1, dimension).unbind(1)
             for product, own in zip(self.inner, vectors, strict=True)
         ]
         by_layer = [side for both in zip(*hidden, strict=True) for side in both]
-        results = [_by_row(product, own, lowest=0) for product, own in zip(self.outer, by_layer, strict=True)]
-        return torch.stack(results).view(-1, 2, tokens, dimension)
+        return [_by_row(product, own, lowest=0) for product, own in zip(self.outer, by_layer, strict=True)]
 
 
 def _by_row(product: nn.Module, states: Tensor, lowest: float) -> Tensor:
@@ -258,10 +260,11 @@ class ConstraintMemory(nn.Module):
         # Each layer gets tensors of its own: compiled layers would be compiled anew for views with other offsets.
         return tuple(KeysValues(keys.contiguous(), values.contiguous()) for keys, values in split.unbind(0))
 
-    def alone(self, source: Tensor, target: Tensor, constraints: ConstraintTensors) -> Tensor:
-        """(tokens, 2 · layers, d) keys and values, flat, of constraints that are sentences of their own."""
-        adapted: Tensor = self.adapters(self.vectorisation.alone(source, target, constraints))
-        return adapted.flatten(0, 1).transpose(0, 1)
+    def alone(self, source: Tensor, target: Tensor, source_ends: Array, target_ends: Array) -> Tensor:
+        """(source tokens, 2 · layers, d) keys and values of constraints end to end, in half precision."""
+        assert isinstance(self.adapters, FoldedAdapters)
+        sides = self.adapters.sides(self.vectorisation.alone(source, target, source_ends, target_ends))
+        return torch.stack([own.half() for own in sides], dim=1)
 
     def known(self, known: KnownConstraints) -> tuple[Extra, ...]:
         """As `forward` gives it."""
