@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from test_automaton import DEMANDS, JOINS, VOCABULARY
 
-from termweave.decoding import bank_loops, vdba
+from termweave.decoding import bank_loops, selection_loops, vdba
 from termweave.decoding.automaton import Automaton
 from termweave.decoding.candidates import IMPOSSIBLE, best_candidates, best_of_each, chunk_maxima, scores_of
 from termweave.decoding.tables import compile_automaton
@@ -42,9 +42,11 @@ def test_the_loops_do_what_the_tensors_do(demands, beam, steps, aware, seed):
     scores = Scores(values, -torch.rand(len(demands), beam))
     closed = values.clone()
     wished = vdba.close_by_tensors(automaton, place, closed, END)
-    assert torch.equal(bank_loops.close(automaton, (place.nodes, place.bits), values, END), wished)
+    maxima = chunk_maxima(values)
+    assert torch.equal(bank_loops.close(automaton, (place.nodes, place.bits), values, END, maxima), wished)
     assert torch.equal(values, closed)
-    maxima = chunk_maxima(scores.values)
+    selection_loops.correct_all(maxima, values, torch.full((len(demands), 1), END))
+    assert torch.equal(maxima, chunk_maxima(values))
     tokens = torch.nn.functional.pad(automaton.tokens, (0, 1), value=END)
     bests = best_candidates(scores, so_far, 2 * beam, maxima), best_of_each(scores, so_far, maxima)
     given = (

@@ -19,6 +19,8 @@ from termweave.decoding.automaton import Automaton
 from termweave.decoding.candidates import Candidates
 from termweave.decoding.missing_loops import FAR, Tables, barred, closed, missing_at, missing_of, tokens_of
 from termweave.decoding.order_loops import IMPOSSIBLE, allocate, best_of, climb
+from termweave.decoding.selection_loops import correct
+from termweave.model.output import CHUNK
 from termweave.storage import Array
 
 OTHER = -1  # instead of a column
@@ -50,8 +52,13 @@ class Kept(NamedTuple):
     missing: Array
 
 
-def close(automaton: Automaton, place: tuple[Tensor, Tensor], values: Tensor, end: int) -> Tensor:
-    """`Automaton.close`, in place; returns the scores of the ends that were closed, −inf where none was."""
+def close(
+    automaton: Automaton, place: tuple[Tensor, Tensor], values: Tensor, end: int, maxima: Tensor | None = None
+) -> Tensor:
+    """`Automaton.close`, in place; returns the scores of the ends that were closed, −inf where none was.
+
+    maxima: of the chunks of the values, corrected for all that is closed but the ends.
+    """
     wished = torch.empty(values.shape[:2])
     if automaton.never is not None:
         values.masked_fill_(automaton.never.unsqueeze(1), float(IMPOSSIBLE))
@@ -62,6 +69,7 @@ def close(automaton: Automaton, place: tuple[Tensor, Tensor], values: Tensor, en
         _arrays(*place),
         end,
         values.numpy(),
+        (values.new_empty(*wished.shape, 0) if maxima is None else maxima).numpy(),
         wished.numpy(),
     )
     return wished
@@ -75,6 +83,7 @@ def _close(
     place: tuple[Array, ...],
     end: int,
     values: Array,
+    maxima: Array,
     wished: Array,
 ) -> None:
     for row in range(len(everything)):
@@ -86,12 +95,19 @@ def _close(
             if done != everything[row] or barred(tables.forbidden[row, node], bits):
                 wished[row, index], own[end] = own[end], IMPOSSIBLE
             if forbids:
-                _forbid(tables, row, node, bits, done, shared, own)
+                _forbid(tables, row, node, bits, done, shared, own, maxima[row, index])
 
 
 @numba.njit(nogil=True, cache=True)
 def _forbid(
-    tables: Tables, row: int, node: int, bits: int, done: int, shared: tuple[Array, ...], values: Array
+    tables: Tables,
+    row: int,
+    node: int,
+    bits: int,
+    done: int,
+    shared: tuple[Array, ...],
+    values: Array,
+    maxima: Array,
 ) -> None:
     """Make impossible what would complete something forbidden; done: the bits if the word ended here."""
     inner_start = shared[1]
@@ -100,12 +116,16 @@ def _forbid(
         for token in range(len(values)):
             if not inner_start[token]:
                 values[token] = IMPOSSIBLE
+        for number in range(len(maxima)):
+            correct(maxima, values, number)
     for column in range(_used(tables.tokens[row], -1)):
         token, following = tables.tokens[row, column], tables.next_node[row, node, column]
         joined = is_open and inner_start[token]
         is_ending = not tables.open_end[row, following]
         if (stuck and not joined) or (is_ending and barred(tables.forbidden[row, following], bits if joined else done)):
             values[token] = IMPOSSIBLE
+            if len(maxima):
+                correct(maxima, values, token // CHUNK)
 
 
 def choose(

@@ -10,7 +10,7 @@ closed until everything is met; without one, or without constraints, this is pla
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import NamedTuple, Protocol
 
 import numpy as np
@@ -328,9 +328,7 @@ def _candidates(
     count = 2 * options.beam
     wished, places = None, None
     if state.automaton is not None and state.place is not None:
-        wished = close_ends(state.automaton, state.place, scores.values, marks.end)
-        if state.automaton.closes_more_than_ends:
-            scores = replace(scores, maxima=None)
+        wished, scores = close_ends(state.automaton, state.place, scores, marks.end)
     best, own_best = best_continuations(scores, state.scores, count, state.touched, each=wished is not None)
     if state.automaton is not None and state.place is not None and wished is not None and own_best is not None:
         best, places = choose_by_bank(

@@ -52,7 +52,7 @@ def best_continuations(
         maxima = chunk_maxima(scores.values)
     else:
         maxima = scores.maxima
-        selection_loops.correct(maxima, scores.values, touched, CHUNK)
+        selection_loops.correct_all(maxima, scores.values, touched)
     best = best_candidates(scores, so_far, count, maxima)
     return best, best_of_each(scores, so_far, maxima) if each else None
 

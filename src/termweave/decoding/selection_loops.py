@@ -11,29 +11,36 @@ import torch
 from torch import Tensor
 
 from termweave.model.loop_math import largest_of
+from termweave.model.output import CHUNK
 from termweave.storage import Array
 
 IMPOSSIBLE = np.float32(-np.inf)
 
 
-def correct(maxima: Tensor, values: Tensor, touched: Tensor, chunk: int) -> None:
+def correct_all(maxima: Tensor, values: Tensor, touched: Tensor) -> None:
     """The maxima of the chunks in which tokens were touched, (batch, n), after all that was done to the values."""
-    _correct(maxima.numpy(), values.numpy(), touched.numpy(), chunk)
+    _correct_all(maxima.numpy(), values.numpy(), touched.numpy())
 
 
 @numba.njit(nogil=True, cache=True)
-def _correct(maxima: Array, values: Array, touched: Array, chunk: int) -> None:
+def _correct_all(maxima: Array, values: Array, touched: Array) -> None:
     batch, beam, chunks = maxima.shape
     is_touched = np.empty(chunks, np.bool_)
     for row in range(batch):
         is_touched[:] = False
         for token in touched[row]:
-            is_touched[token // chunk] = True
+            is_touched[token // CHUNK] = True
         for number in range(chunks):
             if is_touched[number]:
                 for parent in range(beam):
-                    own = values[row, parent, number * chunk : (number + 1) * chunk]
-                    maxima[row, parent, number] = largest_of(own, len(own))
+                    correct(maxima[row, parent], values[row, parent], number)
+
+
+@numba.njit(nogil=True, cache=True)
+def correct(maxima: Array, values: Array, number: int) -> None:
+    """The maximum of one chunk."""
+    own = values[number * CHUNK : (number + 1) * CHUNK]
+    maxima[number] = largest_of(own, len(own))
 
 
 def best(values: Tensor, base: Tensor, maxima: Tensor, count: int, chunk: int) -> tuple[Tensor, Tensor, Tensor]:

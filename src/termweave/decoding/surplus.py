@@ -25,6 +25,13 @@ def surplus_of(request: Request, hypothesis: Hypothesis, subwords: Vocabulary) -
     return found - Counter(request.wishes.counted) if found else found
 
 
+def without_more(request: Request) -> Request:
+    """The request with forbidden, beyond what is required, all that is counted in it."""
+    wishes = request.wishes
+    counted = tuple(text for text in dict.fromkeys(wishes.counted or ()) if _can_be_limited(text, wishes))
+    return replace(request, wishes=replace(wishes, surplus=counted)) if counted else request
+
+
 def without_surplus(request: Request, subwords: Vocabulary) -> Request:
     """The request with forbidden, beyond what is required, what its outputs have too often, and all that could take the
     place of that; the same request if its best output has nothing too often.

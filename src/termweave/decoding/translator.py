@@ -39,7 +39,7 @@ from termweave.decoding.flaws import best_first, is_flawed, mended, nearly_as_go
 from termweave.decoding.forced import ScoredOutput, score_outputs
 from termweave.decoding.options import Search, require_lists, require_options, require_phrases
 from termweave.decoding.searcher import Outputs, Searcher
-from termweave.decoding.surplus import without_surplus
+from termweave.decoding.surplus import without_more, without_surplus
 from termweave.decoding.terminology import Receipt, Terminology, TermPlan
 from termweave.errors import ConfigError, ConstraintError, DataError
 from termweave.model.checkpoint import Checkpoint, is_packed, load_checkpoint, load_settings, ready_model
@@ -326,7 +326,7 @@ class Translator:
             for request, asked, hypotheses in zip(batch, asked_for, found, strict=True):
                 kept = self._kept(request, hypotheses, language, nbest)
                 spoken = () if asked.wishes or not hypotheses else hypotheses[0].tokens
-                told = replace(request, spoken=spoken) if spoken and request.wishes else request
+                told = asked if asked.wishes else replace(request, spoken=spoken) if request.wishes else request
                 if not (kept and (asked.wishes or kept == hypotheses[:nbest])):
                     missed.append(without_surplus(replace(told, found=tuple(kept)), self.subwords))
                 elif is_flawed(told, kept[0], self.subwords):
@@ -334,7 +334,7 @@ class Translator:
                     told = replace(told, found=all_kept, spoken=spoken)
                     if nbest == 1 and (other := nearly_as_good(told, self.subwords)):
                         yield request, [other]
-                    elif (better := stricter(told, self.subwords)).wishes == request.wishes:
+                    elif (better := stricter(told, self.subwords)).wishes == told.wishes:
                         yield request, best_first(told, told.found, self.subwords)
                     else:
                         flawed.append(better)
@@ -356,8 +356,9 @@ class Translator:
         return list(batches(requests, share, self._searcher.steps(options)))
 
     def _first_try(self, request: Request) -> Request:
-        is_plain = not request.wishes.required or (self.takes_constraints and has_few(request))
-        return replace(request, wishes=Wishes()) if is_plain and request.wishes != Wishes() else request
+        if request.wishes.required and not (self.takes_constraints and has_few(request)):
+            return without_more(request)
+        return replace(request, wishes=Wishes()) if request.wishes != Wishes() else request
 
     def _search(
         self, lead: Sequence[int], options: SearchOptions, batch: Sequence[Request], strict: bool = False

@@ -12,7 +12,7 @@ operations is the same for every batch.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from types import ModuleType
 
 import torch
@@ -46,18 +46,21 @@ class Place:
         return Place(self.nodes[rows], self.bits[rows])
 
 
-def close_ends(automaton: Automaton, place: Place, values: Tensor, end: int) -> Tensor:
+def close_ends(automaton: Automaton, place: Place, scores: Scores, end: int) -> tuple[Tensor, Scores]:
     """No hypothesis may end before it has met its constraints, or with something forbidden: closed in place.
 
-    Returns the scores of the ends that were closed, (batch, beam), −inf where none was.
+    Returns the scores of the ends that were closed, (batch, beam), −inf where none was; and the scores, without maxima
+    that more than the ends have made wrong.
     """
+    values, states = scores.values, (place.nodes, place.bits)
     kernels = _kernels(values.device)
     if kernels and not automaton.closes_more_than_ends:
-        wished: Tensor = kernels.close(automaton, (place.nodes, place.bits), values, end)
-        return wished
+        return kernels.close(automaton, states, values, end), scores
     if values.device.type == "cpu" and values.is_contiguous():
-        return bank_loops.close(automaton, (place.nodes, place.bits), values, end)
-    return close_by_tensors(automaton, place, values, end)
+        maxima = None if automaton.never is not None else scores.maxima
+        return bank_loops.close(automaton, states, values, end, maxima), replace(scores, maxima=maxima)
+    without = replace(scores, maxima=None) if automaton.closes_more_than_ends else scores
+    return close_by_tensors(automaton, place, values, end), without
 
 
 def close_by_tensors(automaton: Automaton, place: Place, values: Tensor, end: int) -> Tensor:
