@@ -60,7 +60,7 @@ def test_the_kernels_do_what_the_tensors_do(demands, beam, steps, aware, seed):
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(accelerators, "WITH_KERNELS", devices)
             scores = Scores(values.clone(), offset)
-            wished = vdba.close_ends(automaton, place, scores.values, END)
+            wished, scores = vdba.close_ends(automaton, place, scores, END)
             maxima = chunk_maxima(scores.values)
             best = best_candidates(scores, so_far, 2 * beam, maxima)
             own_best = best_of_each(scores, so_far, maxima)

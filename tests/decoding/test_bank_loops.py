@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from test_automaton import DEMANDS, JOINS, VOCABULARY
 
 from termweave.decoding import bank_loops, selection_loops, vdba
-from termweave.decoding.automaton import Automaton
+from termweave.decoding.automaton import Automaton, Demands, WordJoins
 from termweave.decoding.candidates import IMPOSSIBLE, best_candidates, best_of_each, chunk_maxima, scores_of
 from termweave.decoding.tables import compile_automaton
 from termweave.model.output import Scores
@@ -27,16 +27,34 @@ def random_place(automaton: Automaton, beam: int, steps: int) -> vdba.Place:
     return place
 
 
+def spread(demands: Demands, apart: int) -> Demands:
+    """The same with other tokens between."""
+    required = [
+        own._replace(alternatives=tuple(tuple(token * apart for token in phrase) for phrase in own.alternatives))
+        for own in demands.required
+    ]
+    forbidden = [tuple(token * apart for token in phrase) for phrase in demands.forbidden]
+    return demands._replace(required=tuple(required), forbidden=tuple(forbidden))
+
+
+JOINS_APART = {n: WordJoins(JOINS.open_end.repeat(n), JOINS.inner_start.repeat(n)) for n in (1, 40)}
+
+
 @settings(max_examples=200, deadline=None)
 @given(
-    st.lists(DEMANDS, min_size=1, max_size=3), st.integers(1, 4), st.integers(0, 6), st.booleans(), st.integers(0, 99)
+    st.lists(DEMANDS, min_size=1, max_size=3),
+    st.integers(1, 4),
+    st.integers(0, 6),
+    st.booleans(),
+    st.sampled_from([1, 40]),  # how far apart tokens lie: in one chunk or in several
+    st.integers(0, 99),
 )
 @torch.no_grad()
-def test_the_loops_do_what_the_tensors_do(demands, beam, steps, aware, seed):
+def test_the_loops_do_what_the_tensors_do(demands, beam, steps, aware, apart, seed):
     torch.manual_seed(seed)
-    automaton = compile_automaton(demands, JOINS)
+    automaton = compile_automaton([spread(own, apart) for own in demands], JOINS_APART[apart])
     place = random_place(automaton, beam, steps)
-    values = torch.randn(len(demands), beam, VOCABULARY).round(decimals=1)  # equal ones occur
+    values = torch.randn(len(demands), beam, VOCABULARY * apart).round(decimals=1)  # equal ones occur
     so_far = torch.randn(len(demands), beam).round(decimals=1)
     so_far[:, 1:] = so_far[:, 1:].masked_fill(torch.rand(so_far[:, 1:].shape) < 0.2, IMPOSSIBLE)
     scores = Scores(values, -torch.rand(len(demands), beam))

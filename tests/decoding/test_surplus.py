@@ -109,6 +109,23 @@ def test_plain_search_leaves_it_to_the_model_and_tells_too(translator, monkeypat
     assert [own.status for own in result.receipts] == ["missed"]
 
 
+def test_a_sentence_that_is_bound_has_it_ruled_out_from_the_start(translator, monkeypatch):
+    """Random weights are trusted to meet one term, not four."""
+    glossary = Glossary.of([GlossaryEntry(word, (word,)) for word in ("das", "Haus", "am", "Fluss")], "de-en")
+    search = Doubling(translator, "das Haus %s am Fluss")
+    result = translated(translator, monkeypatch, search, Terminology(glossary, "de-en"))
+    assert [own.surplus for own in search.wishes] == [("%s",)]
+    assert {receipt.status for receipt in result.receipts} == {"kept", "met"}
+
+
+def test_what_was_ruled_out_from_the_start_is_told_without_the_same_search_again(translator, monkeypatch):
+    glossary = Glossary.of([GlossaryEntry(word, (word,)) for word in ("das", "Haus", "am", "Fluss")], "de-en")
+    search = Doubling(translator, "das Haus %s am Fluss %s")
+    result = translated(translator, monkeypatch, search, Terminology(glossary, "de-en"))
+    assert len(search.wishes) == 1
+    assert "missed" in [receipt.status for receipt in result.receipts]
+
+
 def test_who_protects_nothing_counts_nothing(translator, monkeypatch):
     search = Doubling(translator, "the house %s by %s")
     result = translated(translator, monkeypatch, search, Terminology(None, "de-en", protect=False))

@@ -8,6 +8,7 @@ import pytest
 import torch
 
 from termweave.data.batches import constraints_from_ids
+from termweave.model import quantised
 from termweave.model.products import Linear, replace_linear
 from termweave.model.quantised import QuantisedLinear
 
@@ -33,6 +34,20 @@ def test_equals_the_product_of_integers():
     torch.testing.assert_close(layer(states), expected, rtol=0, atol=0.2)
     assert (layer(states) - expected).abs().mean() < 0.01
     torch.testing.assert_close(layer.part(states, 8, 20), layer(states)[:, 8:20], rtol=0, atol=1e-6)
+
+
+@torch.no_grad()
+def test_a_product_with_a_vocabulary_is_the_same_by_another_engine(monkeypatch):
+    torch.manual_seed(0)
+    usual = torch.backends.quantized.engine
+    states, weight, bias = torch.randn(6, 32), torch.randn(quantised.MANY + 5, 32), torch.randn(quantised.MANY + 5)
+    found = QuantisedLinear(weight, bias)(states)
+    assert torch.backends.quantized.engine == usual
+    expected = literal_product(states, weight) + bias
+    torch.testing.assert_close(found, expected, rtol=0, atol=0.2)
+    assert (found - expected).abs().mean() < 0.01
+    monkeypatch.setattr(quantised, "MANY", 10**9)
+    torch.testing.assert_close(QuantisedLinear(weight, bias)(states), found, rtol=0, atol=1e-4)
 
 
 def test_weights_are_off_by_half_a_step_at_most():
