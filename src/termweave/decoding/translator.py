@@ -328,7 +328,9 @@ class Translator:
                 spoken = () if asked.wishes or not hypotheses else hypotheses[0].tokens
                 told = asked if asked.wishes else replace(request, spoken=spoken) if request.wishes else request
                 if not (kept and (asked.wishes or kept == hypotheses[:nbest])):
-                    missed.append(without_surplus(replace(told, found=tuple(kept)), self.subwords))
+                    # Nothing is ruled out beyond what was asked for, if that may be why there is no output.
+                    failed = told if kept else replace(request, spoken=told.spoken)
+                    missed.append(without_surplus(replace(failed, found=tuple(kept)), self.subwords))
                 elif is_flawed(told, kept[0], self.subwords):
                     all_kept = tuple(self._kept(request, hypotheses, language, options.beam))
                     told = replace(told, found=all_kept, spoken=spoken)

@@ -115,8 +115,8 @@ def _engine_for(outputs: int) -> Iterator[None]:
     oneDNN makes products with a whole vocabulary in seven tenths of the time that torch's own choice takes, and smaller
     ones in more, where the processor has instructions for sums of eight bits.
     """
-    engines = torch.backends.quantized
-    if outputs < MANY or "onednn" not in engines.supported_engines or not torch.cpu._is_vnni_supported():
+    engines, has_sums = torch.backends.quantized, getattr(torch.cpu, "_is_vnni_supported", bool)
+    if outputs < MANY or "onednn" not in engines.supported_engines or not has_sums():
         yield
         return
     with _choosing:
