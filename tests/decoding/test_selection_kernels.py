@@ -16,7 +16,8 @@ if not torch.cuda.is_available():
 from termweave import accelerators
 from termweave.decoding import selection_kernels
 from termweave.decoding.candidates import IMPOSSIBLE, Candidates, best_continuations
-from termweave.model.output import CHUNK, Scores
+from termweave.model.output import Scores
+from termweave.model.score_loops import CHUNK
 
 DEVICE = torch.device("cuda" if torch.cuda.is_available() else "cpu")
 

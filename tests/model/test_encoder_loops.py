@@ -44,11 +44,13 @@ def joined(own: KeysValues, extra: FlatKeysValues) -> KeysValues:
     heads=st.integers(1, 3),
     width=st.integers(1, 33),
     by_head=st.booleans(),
+    kind=st.sampled_from([torch.float32, torch.half]),
     seed=st.integers(0, 99),
 )
-def test_joining_is_concatenation(batch, length, slots, heads, width, by_head, seed):
+def test_joining_is_concatenation(batch, length, slots, heads, width, by_head, kind, seed):
     torch.manual_seed(seed)
     own, extra = some_sides(batch, length, slots, heads, width)
+    extra = extra._replace(keys=extra.keys.to(kind), values=extra.values.to(kind))
     assert encoder_loops.can_join(own, extra)
     for found, expected in zip(with_constraints(own, extra, by_head), joined(own, extra), strict=True):
         torch.testing.assert_close(found, expected, rtol=0, atol=0)
@@ -70,9 +72,9 @@ def test_attention_is_that_over_one_piece():
 def test_what_does_not_suit_is_left_to_torch(monkeypatch):
     own, extra = some_sides(2, 3, 2, 2, 4)
     asked = KeysValues(own.keys.clone().requires_grad_(), own.values)
-    half = extra._replace(keys=extra.keys.half(), values=extra.values.half())
+    short = extra._replace(keys=extra.keys.bfloat16(), values=extra.values.bfloat16())
     wide = KeysValues(*(part.double() for part in own))
-    for sides in ((asked, extra), (own, half), (wide, extra)):
+    for sides in ((asked, extra), (own, short), (wide, extra)):
         assert not encoder_loops.can_join(*sides)
     with_constraints(asked, extra).keys.sum().backward()
     assert asked.keys.grad is not None and (asked.keys.grad == 1).all()

@@ -54,7 +54,7 @@ def test_what_is_known_is_what_would_be_computed(model):
         filled = plain.output.filled
         assert torch.equal(known.output.filled, filled) and torch.equal(known.output.tokens, plain.output.tokens)
         for name in ("keys", "context"):
-            own, other = getattr(known.output, name)[filled], getattr(plain.output, name)[filled]
+            own, other = getattr(known.output, name)[filled].float(), getattr(plain.output, name)[filled]
             torch.testing.assert_close(own, other, rtol=2e-3, atol=2e-3)
         visible = plain.mask[:, 0, 0]
         memories = (model.decoder_memory(encoded).layers for encoded in (known, plain))

@@ -8,7 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from termweave.model import attention_loops, score_loops
-from termweave.model.output import CHUNK, Scores
+from termweave.model.output import Scores
+from termweave.model.score_loops import CHUNK
 
 BLOCK = score_loops.BLOCK * CHUNK
 

@@ -20,7 +20,7 @@ from termweave.decoding.candidates import Candidates
 from termweave.decoding.missing_loops import FAR, Tables, barred, closed, missing_at, missing_of, tokens_of
 from termweave.decoding.order_loops import IMPOSSIBLE, allocate, best_of, climb
 from termweave.decoding.selection_loops import correct
-from termweave.model.output import CHUNK
+from termweave.model.score_loops import CHUNK
 from termweave.storage import Array
 
 OTHER = -1  # instead of a column

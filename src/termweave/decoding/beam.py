@@ -86,7 +86,8 @@ class BeamState:
     usual: Tensor  # (batch,) length beyond which an output no longer gains by being long
     memory: DecoderMemory
     never: Tensor  # tokens that are never produced
-    touched: Tensor  # (batch, n) the only tokens whose scores differ from the model's, as far as an automaton goes
+    # (batch, n) the only tokens whose scores may have changed since the maxima of `Scores` were last right.
+    touched: Tensor
     automaton: Automaton | None = None  # what the outputs must and must not contain
     place: Place | None = None  # where each hypothesis stands in it
     guidance: Guidance | None = None  # which constraints are put where the alignment points to
@@ -266,7 +267,7 @@ def _start(
         usual=torch.full((batch,), NO_LENGTH, device=device) if usual is None else sent(usual, device),
         memory=memory,
         never=never,
-        touched=torch.cat([touched, memory.output.tokens], dim=1) if memory.output else touched,
+        touched=torch.cat([touched, memory.output.tokens], dim=1) if memory.output and has_kernels(device) else touched,
         automaton=automaton,
         place=Place.start(batch, first, device) if automaton else None,
     )

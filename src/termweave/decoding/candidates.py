@@ -18,7 +18,8 @@ from torch import Tensor
 
 from termweave.accelerators import has_kernels
 from termweave.decoding import selection_loops
-from termweave.model.output import CHUNK, Scores
+from termweave.model.output import Scores
+from termweave.model.score_loops import CHUNK
 
 IMPOSSIBLE = float("-inf")
 

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from termweave.model.loop_math import largest_of
-from termweave.model.output import CHUNK
+from termweave.model.score_loops import CHUNK
 from termweave.storage import Array
 
 IMPOSSIBLE = np.float32(-np.inf)

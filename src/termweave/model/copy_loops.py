@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from math import log, log1p, sqrt
+from math import log, sqrt
 from typing import TYPE_CHECKING, NamedTuple
 
 import numba
@@ -15,7 +15,8 @@ from torch import Tensor
 
 from termweave.accelerators import laid_out
 from termweave.model.coverage import DONE, LATER, MARKS, NEXT, START
-from termweave.model.loop_math import dot, exponentiate
+from termweave.model.loop_math import dot, exponential, exponentiate, halves, logarithm, single
+from termweave.model.score_loops import CHUNK
 from termweave.storage import Array
 
 if TYPE_CHECKING:
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
 
 
 NEGLIGIBLE = np.float32(1e-6)  # of the attention: what gets less says nothing to the gate
-FAR_APART = np.float32(18)  # logarithms of two numbers
+NOTHING = np.float32(2**-25)  # so much of a number added to it leaves it as it is
 
 
 class Weights(NamedTuple):
@@ -41,7 +42,7 @@ class Weights(NamedTuple):
 class Given(NamedTuple):
     """The constraints, (batch, slots, …), and what hypotheses have produced of them, (batch, hypotheses, slots)."""
 
-    keys: Array
+    keys: Array  # see `halves`, as the context
     context: Array
     tokens: Array
     filled: Array
@@ -53,18 +54,19 @@ class Given(NamedTuple):
 def mix(
     layer: CopyOutput, states: Tensor, model: Scores, memory: OutputMemory, progress: Progress, smallest: float
 ) -> Tensor:
-    """Change the values of `model` in place; returns the new offset, (batch, hypotheses)."""
+    """Change the values of `model` in place, and the maxima with them; returns the new offset, (batch, hypotheses)."""
     assert memory.keys is not None and memory.context is not None and memory.slots is not None
     queries, from_state = laid_out(*layer.from_states(states))
     weights = (layer.mark_keys, layer.null, layer.context.bias, layer.mark_weights, layer.gate.weight, layer.gate.bias)
-    given = (memory.keys, memory.context, memory.tokens, memory.filled, memory.slots.first)
+    given = (memory.tokens, memory.filled, memory.slots.first)
     offset = torch.empty(states.shape[:2])
+    maxima = model.values.new_empty(*states.shape[:2], 0) if model.maxima is None else model.maxima
     _mix(
         Weights(*_arrays(*weights)),
-        Given(*_arrays(*given, progress.running, progress.done)),
+        Given(halves(memory.keys), halves(memory.context), *_arrays(*given, progress.running, progress.done)),
         queries.numpy(),
         from_state.numpy(),
-        model.values.numpy(),
+        (model.values.numpy(), maxima.numpy()),
         model.offset.contiguous().numpy(),
         offset.numpy(),
         np.float32(smallest),
@@ -82,37 +84,44 @@ def _mix(
     given: Given,
     queries: Array,
     from_state: Array,
-    values: Array,
+    changed: tuple[Array, Array],
     offset: Array,
     new_offset: Array,
     smallest: np.float32,
 ) -> None:
+    values, maxima = changed
     batch, hypotheses, dimension = queries.shape
     slots = given.tokens.shape[1]
-    shares, own, by_mark = np.empty(slots, np.float32), np.empty(slots, np.float32), np.empty(MARKS + 1, np.float32)
+    all_shares, own = np.empty((hypotheses, slots), np.float32), np.empty(slots, np.float32)
+    all_by_mark, nulls = np.empty((hypotheses, MARKS + 1), np.float32), np.empty((hypotheses, 2), np.float32)
     marks, leaders = np.empty(slots, np.int64), np.empty(slots, np.int64)
-    room = np.empty(dimension, np.float32), np.empty(dimension, np.float32)
+    room = np.empty(dimension, np.float32), np.empty(dimension, np.float32), np.empty(slots, np.int64)
     for row in range(batch):
         # Slots are filled from the first on, as many as the sentence needs; there is room for the one with the most.
         count = _filled(given.filled[row])
-        tokens, own_shares, own_marks = given.tokens[row, :count], shares[:count], marks[:count]
+        if not count:  # exactly the model's
+            new_offset[row] = offset[row]
+            continue
+        tokens, own_marks = given.tokens[row, :count], marks[:count]
         _find_leaders(tokens, leaders)
+        _compare(queries[row], given.keys[row], count, all_shares)
+        _compare(queries[row], weights.mark_keys, MARKS, all_by_mark)
+        _compare(queries[row], weights.null, 2, nulls)
         for hypothesis in range(hypotheses):
-            if not count:  # exactly the model's
-                new_offset[row, hypothesis] = offset[row, hypothesis]
-                continue
+            shares, by_mark = all_shares[hypothesis, :count], all_by_mark[hypothesis]
             # Read now: the scores of a step are megabytes, and memory answers while the rest is computed.
             for slot in range(count):
                 own[slot] = values[row, hypothesis, tokens[slot]]
             is_open = _mark(given.first[row], given.running[row, hypothesis], given.done[row, hypothesis], own_marks)
-            _attend(queries[row, hypothesis], given.keys[row], weights, own_marks, is_open, own_shares, by_mark)
-            gate = _gate(from_state[row, hypothesis], given.context[row], weights, own_shares, by_mark, room)
-            rest = max(1 - gate * own_shares.sum(), smallest)
+            _share_out(own_marks, is_open, nulls[hypothesis, 1 if is_open else 0], dimension, shares, by_mark)
+            gate = _gate(from_state[row, hypothesis], given.context[row], weights, shares, by_mark, room)
+            rest = max(1 - gate * shares.sum(), smallest)
             base = offset[row, hypothesis] + np.float32(log(rest))
             new_offset[row, hypothesis] = base
-            _add_copied(own, base, gate, leaders, own_shares, smallest)
+            _add_copied(own, base, gate, leaders, shares, smallest)
             for slot in range(count):
                 values[row, hypothesis, tokens[slot]] = own[leaders[slot]]
+            _raise(maxima[row, hypothesis], tokens, own, leaders)
 
 
 @numba.njit(nogil=True, cache=True)
@@ -149,30 +158,47 @@ def _mark(first: Array, running: Array, done: Array, marks: Array) -> bool:
     return is_open
 
 
-@numba.njit(nogil=True, cache=True, error_model="numpy")
-def _attend(
-    query: Array,
-    keys: Array,
-    weights: Weights,
-    marks: Array,
-    is_open: bool,
-    shares: Array,
-    by_mark: Array,
+@numba.njit(nogil=True, cache=True, fastmath=True)
+def _compare(queries: Array, keys: Array, count: int, products: Array) -> None:
+    """Of each query with the first keys. A key is read for four queries at once."""
+    hypotheses, dimension = queries.shape
+    together = hypotheses - hypotheses % 4
+    for first in range(0, together, 4):
+        one, two, three, four = queries[first], queries[first + 1], queries[first + 2], queries[first + 3]
+        for slot in range(count):
+            key = keys[slot]
+            of_one, of_two, of_three, of_four = np.float32(0), np.float32(0), np.float32(0), np.float32(0)
+            for at in range(dimension):
+                number = single(key[at])
+                of_one += one[at] * number
+                of_two += two[at] * number
+                of_three += three[at] * number
+                of_four += four[at] * number
+            products[first, slot], products[first + 1, slot] = of_one, of_two
+            products[first + 2, slot], products[first + 3, slot] = of_three, of_four
+    for hypothesis in range(together, hypotheses):
+        for slot in range(count):
+            products[hypothesis, slot] = dot(queries[hypothesis], keys[slot], dimension)
+
+
+@numba.njit(nogil=True, cache=True, fastmath=True, error_model="numpy")
+def _share_out(
+    marks: Array, is_open: bool, null: np.float32, dimension: int, shares: Array, by_mark: Array
 ) -> None:
-    """How much attention each slot gets, beside the null slot; the slots of each mark; and whether one is open."""
-    dimension, count = len(query), len(shares)
-    scale = np.float32(1 / sqrt(dimension))
-    null = dot(query, weights.null[1 if is_open else 0], dimension) * scale
+    """How much attention each slot gets, beside the null slot; the slots of each mark; and whether one is open.
+
+    shares, by_mark, null: products of the query with the keys of the slots, with those of the marks, with the null's.
+    """
+    count, scale = len(shares), np.float32(1 / sqrt(dimension))
+    null *= scale
     highest = null
-    for mark in range(MARKS):  # many slots share one
-        by_mark[mark] = dot(query, weights.mark_keys[mark], dimension)
     for slot in range(count):
-        shares[slot] = (dot(query, keys[slot], dimension) + by_mark[marks[slot]]) * scale
+        shares[slot] = (shares[slot] + by_mark[marks[slot]]) * scale
         highest = max(highest, shares[slot])
     for slot in range(count):
         shares[slot] -= highest
     exponentiate(shares, count)
-    total = np.float32(np.exp(null - highest))
+    total = exponential(null - highest)
     for slot in range(count):
         total += shares[slot]
     by_mark[:] = 0
@@ -182,6 +208,15 @@ def _attend(
         by_mark[marks[slot]] += shares[slot]
 
 
+@numba.njit(nogil=True, cache=True, fastmath=True)
+def _add_four(to: Array, shares: tuple[np.float32, ...], one: Array, two: Array, three: Array, four: Array) -> None:
+    """So much of each: four at a time read and write what they are added to once."""
+    of_one, of_two, of_three, of_four = shares
+    for at in range(len(to)):
+        these = of_one * single(one[at]) + of_two * single(two[at])
+        to[at] += these + of_three * single(three[at]) + of_four * single(four[at])
+
+
 @numba.njit(nogil=True, cache=True, fastmath=True, error_model="numpy")
 def _gate(
     from_state: Array,
@@ -189,17 +224,25 @@ def _gate(
     weights: Weights,
     shares: Array,
     by_mark: Array,
-    room: tuple[Array, Array],  # (d,) to work in
+    room: tuple[Array, Array, Array],  # (d,) twice and (slots,) to work in
 ) -> np.float32:
-    hidden, powers = room
+    hidden, powers, listed = room
     dimension = len(hidden)
     for at in range(dimension):
         hidden[at] = from_state[at] + weights.context_bias[at]
+    count = 0
     for slot in range(len(shares)):
-        share, seen = shares[slot], context[slot]
-        if share > NEGLIGIBLE:
-            for at in range(dimension):
-                hidden[at] += share * seen[at]
+        if shares[slot] > NEGLIGIBLE:
+            listed[count] = slot
+            count += 1
+    together = count - count % 4
+    for first in range(0, together, 4):
+        a, b, c, d = listed[first], listed[first + 1], listed[first + 2], listed[first + 3]
+        _add_four(hidden, (shares[a], shares[b], shares[c], shares[d]), context[a], context[b], context[c], context[d])
+    for index in range(together, count):
+        share, seen = shares[listed[index]], context[listed[index]]
+        for at in range(dimension):
+            hidden[at] += share * single(seen[at])
     for mark in range(MARKS + 1):
         share, said = by_mark[mark], weights.marks[mark]
         if share > NEGLIGIBLE:
@@ -217,7 +260,7 @@ def _gate(
     return np.float32(1 / (1 + np.exp(-(signed + weights.gate_bias[0]))))
 
 
-@numba.njit(nogil=True, cache=True)
+@numba.njit(nogil=True, cache=True, error_model="numpy")
 def _add_copied(
     own: Array,  # scores of the slots' tokens without `base`; changed for the leaders
     base: np.float32,
@@ -231,8 +274,15 @@ def _add_copied(
         if leaders[slot] < slot:
             shares[leaders[slot]] += shares[slot]
     for slot in range(len(shares)):
-        if leaders[slot] == slot:
-            score, copied = own[slot] + base, np.float32(log(max(gate * shares[slot], smallest)))
-            larger, apart = max(score, copied), abs(score - copied)
-            # Far apart, the smaller one is less than the larger one's last bit.
-            own[slot] = (np.float32(larger + log1p(np.exp(-apart))) if apart < FAR_APART else larger) - base
+        score, copied = own[slot] + base, max(gate * shares[slot], smallest)
+        power = exponential(score)
+        if copied > NOTHING * power:
+            own[slot] = max(own[slot], logarithm(power + copied) - base)  # never less, not even by the last bit
+
+
+@numba.njit(nogil=True, cache=True)
+def _raise(maxima: Array, tokens: Array, scores: Array, leaders: Array) -> None:
+    """Those of the chunks in which tokens got more: there are none that got less."""
+    for slot in range(len(tokens) if len(maxima) else 0):
+        chunk = tokens[slot] // CHUNK
+        maxima[chunk] = max(maxima[chunk], scores[leaders[slot]])

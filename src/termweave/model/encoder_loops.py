@@ -14,6 +14,7 @@ from torch import Tensor
 
 from termweave.model import attention_loops
 from termweave.model.attention import KeysValues
+from termweave.model.loop_math import halves, single
 from termweave.storage import Array
 
 if TYPE_CHECKING:
@@ -21,10 +22,11 @@ if TYPE_CHECKING:
 
 
 def can_join(own: KeysValues, extra: FlatKeysValues) -> bool:
-    """Not where gradients are asked for."""
-    tensors = (*own, *extra[:3])
-    plain = all(tensor.dtype == torch.float32 and not tensor.requires_grad for tensor in tensors)
-    return plain and attention_loops.can_attend(own.keys)
+    """Not where gradients are asked for. What is known of constraints is in half precision."""
+    plain = all(tensor.dtype == torch.float32 for tensor in (*own, extra.bias))
+    plain &= all(tensor.dtype in (torch.float32, torch.half) for tensor in extra[:2])
+    asked_for = any(tensor.requires_grad for tensor in (*own, *extra[:3]))
+    return plain and not asked_for and attention_loops.can_attend(own.keys)
 
 
 def join(own: KeysValues, extra: FlatKeysValues, by_head: bool) -> KeysValues:
@@ -44,13 +46,14 @@ def _joined(own: Tensor, flat: Tensor, bias: Tensor, token: Tensor, by_head: boo
         result = own.new_empty(batch, heads, keys, width)
     else:
         result = own.new_empty(batch, keys, heads, width).transpose(1, 2)
-    _join(own.transpose(1, 2).numpy(), flat.numpy(), bias.numpy(), token.numpy(), result.transpose(1, 2).numpy())
+    _join(own.transpose(1, 2).numpy(), halves(flat), bias.numpy(), token.numpy(), result.transpose(1, 2).numpy())
     return result
 
 
 @numba.njit(nogil=True, cache=True)
 def _join(own: Array, flat: Array, bias: Array, token: Array, result: Array) -> None:
-    """own: (batch, length, heads, width), as the result; flat: (tokens, heads · width); bias: (heads · width,)."""
+    """own: (batch, length, heads, width), as the result; flat: (tokens, heads · width), see `halves`; bias: (heads ·
+    width,)."""
     batch, length, heads, width = own.shape
     slots = token.shape[1]
     for sentence in range(batch):
@@ -58,8 +61,9 @@ def _join(own: Array, flat: Array, bias: Array, token: Array, result: Array) -> 
             row = flat[token[sentence, slot]]
             for head in range(heads):
                 to, start = result[sentence, slot, head], head * width
+                seen, added = row[start : start + width], bias[start : start + width]
                 for at in range(width):
-                    to[at] = row[start + at] + bias[start + at]
+                    to[at] = single(seen[at]) + added[at]
         for place in range(length):
             for head in range(heads):
                 one, to = own[sentence, place, head], result[sentence, slots + place, head]

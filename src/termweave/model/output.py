@@ -31,8 +31,8 @@ from termweave.model import attention_loops, copy_loops, score_loops
 from termweave.model.attention import MultiHeadAttention
 from termweave.model.coverage import DONE, MARKS, Progress, Slots
 from termweave.model.products import PackedLinear, Product, RowwiseLinear, linear
+from termweave.model.score_loops import CHUNK
 
-CHUNK = 128  # tokens: with 32,000 of them, a search looks at about as many chunks as tokens in the end
 ROWS = 4  # whose distributions fit into a processor's cache
 SMALLEST = 1e-12  # probabilities are kept above this before the logarithm
 
@@ -48,7 +48,7 @@ class Scores:
     values: Tensor
     offset: Tensor
     # (batch, length, chunks) the largest of every CHUNK values, where they were found in passing. Few of the values are
-    # changed after that; whoever changes many leaves them out.
+    # changed after that; whoever changes many leaves them out. On a CPU, an output layer corrects them for its changes.
     maxima: Tensor | None = None
     # (batch, length, 2 d) what `CopyOutput.from_states` would give, where the product over the vocabulary gave it too.
     from_states: Tensor | None = None
@@ -362,23 +362,24 @@ class CopyOutput(OutputLayer):
 
     def known(self, constraints: ConstraintTensors, known: KnownConstraints) -> OutputMemory:
         """As `remember` gives it."""
-        rows = known.copied.index_select(0, known.target.flatten()).float().view(*known.target.shape, 2, -1)
+        rows = known.copied.index_select(0, known.target.flatten()).view(*known.target.shape, 2, -1)
         return _remembered(constraints, *laid_out(*rows.unbind(2)))
 
     def _shares(self, states: Tensor, memory: OutputMemory, marks: Tensor) -> tuple[Tensor, Tensor]:
         """What each slot gets, (batch, length, slots), and what is left to the model, (batch, length, 1)."""
         assert memory.keys is not None and memory.context is not None
+        keys, remembered = memory.keys.to(states.dtype), memory.context.to(states.dtype)
         filled = memory.filled.unsqueeze(1)
         is_open = ((marks != DONE) & filled).any(dim=-1, keepdim=True)
         queries, from_state = self.from_states(states)
         queries = queries * states.shape[-1] ** -0.5
-        scores = queries @ memory.keys.mT + (queries @ self.mark_keys.mT).gather(2, marks)
+        scores = queries @ keys.mT + (queries @ self.mark_keys.mT).gather(2, marks)
         null = (queries @ self.null.mT).gather(2, is_open.long())
         scores = torch.cat([null, scores.masked_fill(~filled, float("-inf"))], dim=-1)
         attention = scores.softmax(dim=-1)[..., 1:]
         by_mark = attention.new_zeros(*states.shape[:2], MARKS).scatter_add(2, marks, attention)
         marked = self.marks(torch.cat([by_mark, is_open.to(attention.dtype)], dim=-1))
-        context = attention @ memory.context + self.context.bias
+        context = attention @ remembered + self.context.bias
         hidden = torch.tanh(context + from_state + marked)
         shares = torch.sigmoid(self.gate(hidden)) * attention
         return shares, (1 - shares.sum(dim=-1, keepdim=True)).clamp(min=SMALLEST)
@@ -420,7 +421,8 @@ class CopyOutput(OutputLayer):
         values = model.values.gather(2, index)
         mixed = torch.logaddexp(values + offset, copied.clamp(min=SMALLEST).log()) - offset
         mixed = torch.where(memory.filled.unsqueeze(1), mixed, values)
-        return Scores(model.values.scatter_(2, index, mixed), offset.squeeze(2), model.maxima)
+        maxima = model.maxima if has_kernels(states.device) else None
+        return Scores(model.values.scatter_(2, index, mixed), offset.squeeze(2), maxima)
 
 
 def _keys_and_context(positions: Tensor, products: Tensor) -> tuple[Tensor, Tensor]:

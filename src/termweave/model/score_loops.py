@@ -13,6 +13,7 @@ from torch import Tensor
 from termweave.model.loop_math import exponential, largest_of
 from termweave.storage import Array
 
+CHUNK = 128  # tokens: with 32,000 of them, a search looks at about as many chunks as tokens in the end
 BLOCK = 16  # chunks, that lie in the processor's cache when they are looked at again
 BELOW_ALL = np.float32(-1e30)  # logits
 

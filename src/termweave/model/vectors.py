@@ -268,12 +268,12 @@ class ConstraintMemory(nn.Module):
 
     def known(self, known: KnownConstraints) -> tuple[Extra, ...]:
         """As `forward` gives it."""
-        sides = known.attention.float()  # of all layers at once: they are fewer than the slots they come to
-        return self._flat(sides.view(len(sides), -1, 2, sides.shape[2]).permute(1, 2, 0, 3).unbind(0), known.source)
+        sides = known.attention.view(len(known.attention), -1, 2, known.attention.shape[2])
+        return self._flat(sides.permute(1, 2, 0, 3).unbind(0), known.source)
 
     def _flat(self, layers: Sequence[Tensor], token: Tensor) -> tuple[Extra, ...]:
         """layers: keys and values of each, (2, tokens, d)."""
-        bias = layers[0].new_zeros(2, layers[0].shape[2])  # it is in them already
+        bias = torch.zeros(2, layers[0].shape[2], device=token.device)  # it is in them already
         return tuple(FlatKeysValues(both[0], both[1], bias, token, self.heads) for both in layers)
 
     def _split(self, padded: Tensor) -> Tensor:
