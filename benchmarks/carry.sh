@@ -7,11 +7,13 @@
 #
 # `pack` leaves carry/ids and carry/links, some 57 and 52 MB for 900,000 pairs of sentences; it takes six minutes then.
 # RESULTS: folder of the experiment. TEXT: the folder of its test sets, which are needed as text, here and there.
-# PARTS: where ids and links go, instead of carry/, if there are several experiments.
+# PARTS: where ids and links go, instead of carry/, if there are several experiments. SAME: the folder of one that is carried
+# before: what is the same in both, such as all ids if only the direction differs, is copied there.
 set -eu
 RESULTS=${RESULTS:-results/de-en}
 TEXT=${TEXT:-carry/de-en}
 PARTS=${PARTS:-carry}
+SAME=${SAME:-}
 PLACE=${PLACE:-runs/sitting-run}
 PYTHON=${PYTHON:-python3}
 
@@ -31,12 +33,27 @@ pack() {
 }
 
 squeeze() { # file, folder; the name says where it belongs
+    local same
+    same=$(echo "${SAME:-.}"/work/encode.*/"$(basename "$(dirname "$1")")/$(basename "$1")")
+    if cmp -s "$same" "$1"; then
+        echo "$same $1" >>"$2/same.txt"
+        return
+    fi
     xz -6 -T0 -k -c "$1" >"$2/$(echo "$1" | sed 's|/|__|g').xz"
 }
 
 unpack() { # folder: each file stands under its name only when it is whole
-    local file
+    local file same
+    if [ -e "$PARTS/$1/same.txt" ]; then
+        while read -r same file; do
+            while [ ! -e "$PLACE/$same" ]; do sleep 1; done
+            mkdir -p "$PLACE/$(dirname "$file")"
+            cp "$PLACE/$same" "$PLACE/$file.part"
+            mv "$PLACE/$file.part" "$PLACE/$file"
+        done <"$PARTS/$1/same.txt"
+    fi
     for file in "$PARTS/$1"/*.xz; do
+        [ -e "$file" ] || continue # all of them were the same
         (
             target=$PLACE/$(basename "$file" .xz | sed 's|__|/|g')
             mkdir -p "$(dirname "$target")"

@@ -6,6 +6,7 @@ A training thread hands thousands of small pieces of work to the GPU in every st
 each. Here many tiny operations on the CPU stand for them: so many that a step takes `--step` milliseconds of processor
 time. "late" is what a step takes beyond its own processor time, waiting for the next batch included, in the median;
 without a feed it shows what else the machine is doing. "build" is the processor time of one batch, in whichever thread.
+Before that it says how well the batches of the first epoch are filled, which needs no quiet machine (`--rounds 0`).
 """
 
 from __future__ import annotations
@@ -40,6 +41,18 @@ def open_streams(path: Path, tokens: int) -> dict[str, BatchStream]:
         )
         for name, constraints in (("stage 1", False), ("stage 2", True))
     }
+
+
+def filling(stream: BatchStream) -> str:
+    """How many target tokens a batch has, and what share of all places of both languages is no padding."""
+    batches = target = real = places = 0
+    for epoch, plan in itertools.takewhile(lambda planned: planned[0] == 0, stream.planned(0)):
+        batch = stream.build(plan, epoch)
+        batches += 1
+        target += batch.tokens
+        real += batch.tokens + int((batch.source != stream.subwords.pad).sum())
+        places += batch.target.numel() + batch.source.numel()
+    return f"{batches} batches an epoch, {target / batches:,.0f} target tokens each; {real / places:.1%} is no padding"
 
 
 def build_time(stream: BatchStream, batches: int) -> float:
@@ -83,6 +96,9 @@ def main() -> None:
     options = parser.parse_args()
     torch.set_num_threads(1)
     streams = open_streams(options.config, options.tokens)
+    print(filling(streams["stage 1"]))
+    if not options.rounds:
+        return
     built = {name: build_time(stream, 100) for name, stream in streams.items()}
     feeds: dict[str, Iterator[object]] = {"none": itertools.repeat(None)}
     feeds |= {name: stream.batches(0) for name, stream in streams.items()}

@@ -13,7 +13,7 @@ from numba.core.dispatcher import Dispatcher
 
 from termweave.constraints.phrases import PHRASE
 from termweave.data import layout
-from termweave.data.batches import WIDTH_MULTIPLE, ConstraintTensors, constraints_from_ids, round_up
+from termweave.data.batches import SENTENCE_MULTIPLE, ConstraintTensors, constraints_from_ids, round_up
 from termweave.data.layout import Drawn, Markers, gather, lay_out, rows_of
 from termweave.storage import RaggedArray
 
@@ -64,7 +64,7 @@ def batch_of(corpus, rows, **options):
 
 
 def padded(rows: list[list[float]]) -> list[list[float]]:
-    width = round_up(max(map(len, rows)), WIDTH_MULTIPLE)
+    width = round_up(max(map(len, rows)), SENTENCE_MULTIPLE)
     return [row + [0] * (width - len(row)) for row in rows]
 
 

@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 
 from termweave.config import SamplingConfig
 from termweave.constraints.phrases import PHRASE
-from termweave.data.batches import WIDTH_MULTIPLE, Batch
+from termweave.data.batches import SENTENCE_MULTIPLE, Batch
 from termweave.data.corpus import DirectionData
 from termweave.data.stream import BatchStream, Weighting, plan_epoch
 from termweave.errors import DataError
@@ -115,7 +115,7 @@ def test_an_epoch_covers_every_sentence_once_within_the_budget(lengths, batch_to
         assert sorted(rows) == list(range(len(lengths)))
     for planned in plan:
         longest = max(max(lengths[row][0] + 2, lengths[row][1] + 1) for row in planned.rows)
-        width = -(-longest // WIDTH_MULTIPLE) * WIDTH_MULTIPLE
+        width = -(-longest // SENTENCE_MULTIPLE) * SENTENCE_MULTIPLE
         assert len(planned.rows) * width <= batch_tokens or len(planned.rows) == 1
 
 
@@ -124,7 +124,7 @@ def test_built_batches_keep_to_the_budget_and_to_few_widths():
         for tensor in (batch.source, batch.target):
             assert tensor.shape[0] == len(rows)
             assert tensor.numel() <= 300 or len(rows) == 1
-            assert tensor.shape[1] % WIDTH_MULTIPLE == 0
+            assert tensor.shape[1] % SENTENCE_MULTIPLE == 0
         assert batch.target.shape == batch.target_input.shape == batch.weights.shape
 
 

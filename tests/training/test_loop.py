@@ -32,6 +32,8 @@ SETTINGS = {
     "training.keep": 3,
     "training.average": 2,
     "training.stage1.steps": 12,
+    "training.stage1.learning_rate": 0.01,
+    "training.stage1.warmup": 2,
     "training.stage2.steps": 12,
     "validation.file": '""',
     "subwords.size": 500,
@@ -93,7 +95,7 @@ def uninterrupted(config: Path, tmp_path_factory: pytest.TempPathFactory) -> Pat
 def test_both_stages_train(uninterrupted: Path):
     rows = losses(uninterrupted)
     assert [(stage, step) for stage, step, _ in rows] == [(s, i) for s in ("stage1", "stage2") for i in range(1, 13)]
-    assert rows[11][2] < rows[0][2]
+    assert rows[11][2] < rows[0][2] - 0.1  # more than other sentences alone would make it differ
     for stage in ("stage1", "stage2"):
         final = uninterrupted / stage / "final"
         assert sorted(path.name for path in final.iterdir()) == ["model.json", "tokenizer.model", "weights.safetensors"]

@@ -21,6 +21,7 @@ from termweave.accelerators import CPU, Piece
 from termweave.storage import Array
 
 WIDTH_MULTIPLE = 8  # widths are rounded up to this: few distinct shapes, and what matrix units and masks like
+SENTENCE_MULTIPLE = 2  # the same for sentences in training, which are many and sorted: there it would be mostly padding
 FLAT_MULTIPLE = 64  # the same for the number of flat constraint tokens
 
 Rows = tuple[Array, Array, Array]  # values and offsets of a ragged array, and which of its rows are meant

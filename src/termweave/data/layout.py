@@ -18,6 +18,7 @@ from torch import Tensor
 from termweave.constraints.phrases import PHRASE
 from termweave.data.batches import (
     FLAT_MULTIPLE,
+    SENTENCE_MULTIPLE,
     WIDTH_MULTIPLE,
     Batch,
     ConstraintSide,
@@ -87,8 +88,8 @@ def lay_out(
     rows = len(source[2])
     found = drawn if drawn is not None else Drawn(NO_PHRASES, np.zeros(rows, dtype=np.int64))
     lengths, sides = _measure(source, target, found.phrases, found.counts)
-    source_width = round_up(lengths[0] + 1 + (markers.tag is not None), WIDTH_MULTIPLE)
-    width = round_up(lengths[1] + 1, WIDTH_MULTIPLE)
+    source_width = round_up(lengths[0] + 1 + (markers.tag is not None), SENTENCE_MULTIPLE)
+    width = round_up(lengths[1] + 1, SENTENCE_MULTIPLE)
     padded = _empty((rows, source_width), pinned)
     given, expected = _empty((rows, width), pinned), _empty((rows, width), pinned)
     weights = torch.empty((rows, width), dtype=torch.float32, pin_memory=pinned)

@@ -18,7 +18,7 @@ import numpy as np
 from termweave.config import SamplingConfig
 from termweave.constraints.code_switching import WordMarks, code_switch_tokens, replace_source_tokens
 from termweave.constraints.sampling import sample_constraints
-from termweave.data.batches import WIDTH_MULTIPLE, Batch, Rows
+from termweave.data.batches import SENTENCE_MULTIPLE, Batch, Rows
 from termweave.data.corpus import DirectionData
 from termweave.data.layout import Drawn, Markers, gather, lay_out, rows_of
 from termweave.errors import DataError
@@ -49,26 +49,31 @@ def plan_epoch(directions: Sequence[DirectionData], batch_tokens: int, seed: int
     random = np.random.default_rng([seed, epoch])
     batches: list[PlannedBatch] = []
     for index, direction in enumerate(directions):
-        widths = np.stack([_widths(direction.target.lengths, 1), _widths(direction.source.lengths, 2)])
-        order = np.lexsort((random.random(widths.shape[1]), widths[1], widths[0]))
-        batches.extend(PlannedBatch(index, rows) for rows in _cut(order, widths.max(axis=0), batch_tokens))
+        target = _widths(direction.target.lengths, 1)
+        source = _widths(direction.source.lengths, 1 if direction.tag is None else 2)
+        # Sources grow and shrink by turns from one target width to the next: so neighbours are always alike in both.
+        turned = np.where(target // SENTENCE_MULTIPLE % 2 == 0, source, -source)
+        order = np.lexsort((random.random(len(target)), turned, target))
+        batches.extend(PlannedBatch(index, rows) for rows in _cut(order, np.maximum(target, source), batch_tokens))
     return [batches[index] for index in random.permutation(len(batches))]
 
 
 def _widths(lengths: Array, markers: int) -> Array:
-    """Padded widths, with room for the begin, end and tag markers."""
-    return -(-(lengths + markers) // WIDTH_MULTIPLE) * WIDTH_MULTIPLE
+    """Padded widths, with room for so many markers: one at the end, and a tag before a source."""
+    return -(-(lengths + markers) // SENTENCE_MULTIPLE) * SENTENCE_MULTIPLE
 
 
 def _cut(order: Array, widths: Array, batch_tokens: int) -> Iterator[Array]:
+    """Slices of an order, each as long as its widest sentence allows."""
     start = 0
     while start < len(order):
-        count = max(batch_tokens // int(widths[order[start]]), 1)
-        # The widest sentence of the slice decides how many fit; a shorter slice is never wider.
-        fitting = max(batch_tokens // int(widths[order[start : start + count]].max()), 1)
-        fitting = fitting // 8 * 8 if fitting > 8 else fitting
-        yield order[start : start + min(count, fitting)]
-        start += min(count, fitting)
+        most = order[start : start + batch_tokens // int(widths[order[start]])]
+        needed = np.maximum.accumulate(widths[most]) * np.arange(1, len(most) + 1)
+        count = max(int(np.searchsorted(needed, batch_tokens, side="right")), 1)
+        if 8 < count < len(order) - start:
+            count -= count % 8
+        yield order[start : start + count]
+        start += count
 
 
 class BatchStream:

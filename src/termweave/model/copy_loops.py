@@ -182,9 +182,7 @@ def _compare(queries: Array, keys: Array, count: int, products: Array) -> None:
 
 
 @numba.njit(nogil=True, cache=True, fastmath=True, error_model="numpy")
-def _share_out(
-    marks: Array, is_open: bool, null: np.float32, dimension: int, shares: Array, by_mark: Array
-) -> None:
+def _share_out(marks: Array, is_open: bool, null: np.float32, dimension: int, shares: Array, by_mark: Array) -> None:
     """How much attention each slot gets, beside the null slot; the slots of each mark; and whether one is open.
 
     shares, by_mark, null: products of the query with the keys of the slots, with those of the marks, with the null's.
