@@ -26,7 +26,7 @@ NEXT_AT=${NEXT_AT:-100} # step of a model at which the next one starts: some tak
 NEXT_AT_FIRST=${NEXT_AT_FIRST:-2700} # the same in stage 1
 PREPARED=${PREPARED:-here}
 BESIDE=${BESIDE:-score.*.rwth508.hard}
-SCORERS=${SCORERS:-3}
+SCORERS=${SCORERS:-6}
 PATIENCE=${PATIENCE:-4} # seconds between two looks at what is scored
 IDLE=${IDLE:-20}         # seconds after which nothing more is expected of it, when no model is trained any more
 
