@@ -11,7 +11,10 @@ tell() { echo "$(date +%T) $*" >>progress.txt; }
 logged() { # name, command: its output goes to log.NAME.txt, and the end of it to progress.txt if it fails
     local log="log.$1.txt"
     shift
-    "$@" >"$log" 2>&1 || { tell "failed: $*" && tail -n 8 "$log" >>progress.txt; }
+    "$@" >"$log" 2>&1 && return
+    tell "failed: $*"
+    tail -n 8 "$log" | cut -c1-300 >>progress.txt
+    return 1
 }
 
 far_enough() { # process, its log, step: wait until one trainer is there, so that the next may start and compile

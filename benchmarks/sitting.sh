@@ -26,7 +26,7 @@ NEXT_AT=${NEXT_AT:-100} # step of a model at which the next one starts: some tak
 NEXT_AT_FIRST=${NEXT_AT_FIRST:-2700} # the same in stage 1
 PREPARED=${PREPARED:-here}
 BESIDE=${BESIDE:-score.*.rwth508.hard}
-SCORERS=${SCORERS:-6}
+SCORERS=${SCORERS:-4}
 PATIENCE=${PATIENCE:-4} # seconds between two looks at what is scored
 IDLE=${IDLE:-20}         # seconds after which nothing more is expected of it, when no model is trained any more
 
@@ -51,8 +51,10 @@ look() { # what is to do, into steps.TITLE.txt: a state and a name a line; recor
 to_do() { grep -v '^done' "steps.$TITLE.txt" | grep -q " $1$"; } # step
 
 step() { # name of the log, further arguments
-    logged "$TITLE.$1" $PYTHON -m termweave experiment run $EXPERIMENT $OPTIONS --device "$DEVICE" "${@:2}"
+    local status=0
+    logged "$TITLE.$1" $PYTHON -m termweave experiment run $EXPERIMENT $OPTIONS --device "$DEVICE" "${@:2}" || status=1
     tell "$TITLE.$1: $(grep -E '^[0-9]+/[0-9]+' "log.$TITLE.$1.txt" | tail -n 1 | cut -c1-120)"
+    return $status
 }
 
 train() { # model, the step at which this returns and the next may start
@@ -68,16 +70,20 @@ wait_for() { # file in the folder of the text, where that comes later
 }
 
 score() { # name of the log, the file that says when all is trained, patterns of steps
-    local patterns=() process name=$1 trained=$2
+    local patterns=() process attempt name=$1 trained=$2
     for pattern in "${@:3}"; do
         ! to_do "$(sed 's/\./\\./g; s/\*/.*/g' <<<"$pattern")" || patterns+=(--only "$pattern")
     done
     [ ${#patterns[@]} -gt 0 ] || return 0
-    step "$name" "${patterns[@]}" --leave 'train.*' &
-    process=$!
-    while kill -0 $process 2>/dev/null; do
-        sleep "$PATIENCE"
-        [ ! -e "$trained" ] || ! waits_in_vain "log.$TITLE.$name.txt" || kill_tree $process
+    for attempt in 1 2 3; do # what the GPU has no room for now it may have later
+        step "$name" "${patterns[@]}" --leave 'train.*' &
+        process=$!
+        while kill -0 $process 2>/dev/null; do
+            sleep "$PATIENCE"
+            [ ! -e "$trained" ] || ! waits_in_vain "log.$TITLE.$name.txt" || { kill_tree $process && return; }
+        done
+        ! wait $process || return 0
+        sleep "$IDLE"
     done
 }
 

@@ -24,6 +24,7 @@ case "$*" in
     [ ! -e "$record" ] || echo "$steps has a record" >>calls.txt
     [[ $steps != train.* ]] || { sleep 0.3; touch "$record"; }
     echo "$steps" >>calls.txt
+    [[ "$*" != *--leave* ]] || [ ! -e fails.txt ] || { rm fails.txt; exit 1; }
     [[ "$*" != *--leave* ]] || {
         echo "train.lost: waiting for another run to do it"
         [ ! -e busy.txt ] || { sleep 0.3; echo "decode: begun"; sleep 3; echo scored >>calls.txt; exit; }
@@ -122,6 +123,14 @@ def test_what_is_being_scored_when_all_is_trained_is_waited_for(place: Path):
         place, "done   train.stage1", "to do  train.vanilla", "to do  score.vanilla.news.hard", BESIDE="score.*"
     )
     assert calls[-1] == "scored"
+
+
+def test_scoring_that_fails_is_tried_again(place: Path):
+    """As where a GPU has no memory left."""
+    (place / "systems.txt").write_text("vanilla vanilla\n")
+    (place / "fails.txt").touch()
+    calls = sit(place, "done   train.stage1", "to do  score.vanilla.news", SCORERS="1")
+    assert calls == ["score.vanilla.*", "score.vanilla.*"]
 
 
 def test_enough_begins_no_further_model(place: Path):
