@@ -22,11 +22,11 @@ def test_usual_lengths_go_by_what_was_said_or_else_by_the_source():
 
 def test_limits_are_tightened_only_where_something_must_be_met():
     batch = [request(10), request(10), request(1), request(10, expansion=1.0), request(1)]
-    # 1.3 · 1.5 · 10 + 5 // 3 + 8; one that is lower already stays; 1.3 · 10 + 5 // 3 + 8; what is needed has room
+    # 1.15 · 1.5 · 10 + 5 // 4 + 6; one that is lower already stays; 1.15 · 10 + 5 // 4 + 6; what is needed has room
     assert tightened(torch.tensor([50, 50, 9, 50, 50]), batch, torch.tensor([0, 5, 4, 5, 30])).tolist() == [
         50,
-        28,
+        24,
         9,
-        22,
-        38,
+        18,
+        36,
     ]

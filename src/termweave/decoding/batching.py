@@ -20,7 +20,8 @@ UNKNOWN_EXPANSION = 1.5  # subwords of an output for each of its source, at most
 LONG = 1.1  # times what a source expands to: from there on, an output gains nothing by being longer
 MOST_FEW, SUBWORDS_FOR_ONE = 3, 10  # what is few: so many at most, and one for each so many subwords
 MOST_CHOSEN = 1  # the same of words that a glossary chose
-MOST_TIMES, MORE = 1.3, 8  # the same times, and so many tokens: as long as outputs get, but for what they must meet
+MOST_TIMES, MORE = 1.15, 6  # the same times, and so many tokens: as long as outputs get, but for what they must meet
+NEEDED_MORE = 4  # of so many tokens that must be met, one stands there that would not be there else
 
 Item = TypeVar("Item")
 
@@ -112,6 +113,6 @@ def tightened(limits: Tensor, batch: Sequence[Request], needed: Tensor) -> Tenso
 
     At its limit, an output has met everything: with so many tokens left as are missing, they are all that may come.
     """
-    long = torch.tensor([int(request.expected * MOST_TIMES) for request in batch]) + needed // 3
+    long = torch.tensor([int(request.expected * MOST_TIMES) for request in batch]) + needed // NEEDED_MORE
     most = torch.maximum(long, needed) + MORE
     return torch.where(needed > 0, torch.minimum(limits, most), limits)
