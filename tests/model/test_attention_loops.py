@@ -26,15 +26,18 @@ def enough_threads():
     width=st.integers(1, 33),
     keys=st.integers(1, 40),
     size=st.sampled_from([0.0, 1.0, 30.0]),
+    rounded=st.booleans(),
     seed=st.integers(0, 99),
 )
-def test_what_is_visible_is_seen(batch, heads, hypotheses, width, keys, size, seed):
+def test_what_is_visible_is_seen(batch, heads, hypotheses, width, keys, size, rounded, seed):
     """Projections as they come: parts of one product. Some keys are hidden, at least one is not; scores may be huge."""
     torch.manual_seed(seed)
     d = heads * width
     queries = (size * torch.randn(batch, hypotheses, 3 * d))[..., :d].view(batch, hypotheses, heads, width)
     both = torch.randn(batch, keys, 2 * d).chunk(2, dim=2)
-    memory = for_steps(KeysValues(*(part.view(batch, keys, heads, width).transpose(1, 2) for part in both)))
+    projected = KeysValues(*(part.view(batch, keys, heads, width).transpose(1, 2) for part in both))
+    memory = for_steps(projected, attention_loops.kept_kind(queries, rounded))
+    assert (memory.keys.dtype == torch.bfloat16) == rounded
     seen = torch.rand(batch, 1, 1, keys) < 0.6
     seen[..., torch.randint(keys, (1,))] = True
     visible = Visible.of(seen, torch.float32)
@@ -47,5 +50,7 @@ def test_what_is_visible_is_seen(batch, heads, hypotheses, width, keys, size, se
 def test_only_single_precision_on_few_threads(monkeypatch):
     assert attention_loops.can_attend(torch.zeros(1))
     assert not attention_loops.can_attend(torch.zeros(1, dtype=torch.bfloat16))
+    assert attention_loops.kept_kind(torch.zeros(1), rounded=True) == torch.bfloat16
     monkeypatch.setattr(attention_loops, "MOST_THREADS", 0)
     assert not attention_loops.can_attend(torch.zeros(1))
+    assert attention_loops.kept_kind(torch.zeros(1), rounded=True) == torch.float32  # torch's attention wants it

@@ -43,17 +43,20 @@ class Copying:
         self.keys, self.values = self.keys.gather(2, index), self.values.gather(2, index)
 
 
-@pytest.mark.parametrize("kind", [torch.float32, torch.float64])  # by compiled loops, and by torch
+# By compiled loops, which may read numbers of half the bits, and by torch.
+@pytest.mark.parametrize(("kind", "rounded"), [(torch.float32, False), (torch.float32, True), (torch.float64, True)])
 @pytest.mark.parametrize("first", [1, BEAM])
-def test_attention_is_that_of_copied_keys(first, kind, monkeypatch):
+def test_attention_is_that_of_copied_keys(first, kind, rounded, monkeypatch):
     """More steps than there is room for at first, reordered at random; the first step with one hypothesis or all."""
     monkeypatch.setattr(attention_loops, "MOST_THREADS", torch.get_num_threads())
     torch.manual_seed(0)
-    cache = SelfAttentionCache(1, BATCH, BEAM, HEADS, WIDTH, like=torch.zeros(1, dtype=kind))
+    cache = SelfAttentionCache(1, BATCH, BEAM, HEADS, WIDTH, torch.zeros(1, dtype=kind), rounded=rounded)
+    assert (cache.layers[0].keys.dtype == torch.bfloat16) == (rounded and kind == torch.float32)
     reference = Copying(first, kind)
     for step in range(CHUNK + 3):
         hypotheses = first if step == 0 else BEAM
         queries, own = random_step(hypotheses, kind)
+        own = KeysValues(*(each.bfloat16().to(kind) for each in own)) if rounded else own  # what rounding leaves alone
         torch.testing.assert_close(attend(cache, queries, own), reference.attend(queries, own))
         parents = torch.randint(0, hypotheses, (BATCH, BEAM))
         cache.reorder(parents)

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import numba
 import numpy as np
+import pytest
+import torch
 
-from termweave.model.loop_math import dot, exponentiate
+from termweave.model.loop_math import dot, exponentiate, halves, single, stored
 
 
 def test_powers():
@@ -21,3 +24,19 @@ def test_only_so_many():
     exponentiate(values, 2)
     np.testing.assert_allclose(values, [np.exp(-1), np.exp(-2), -3], rtol=1e-6)
     assert dot(np.array([1, 2, 3], np.float32), np.array([4, 5, 6], np.float32), 2) == 14
+
+
+@numba.njit
+def copy(numbers, kept, read):
+    for at in range(len(numbers)):
+        kept[at] = stored(numbers[at], kept[0])
+        read[at] = single(kept[at])
+
+
+@pytest.mark.parametrize("kind", [torch.float32, torch.bfloat16])
+def test_what_is_kept_in_fewer_bits_is_rounded_as_torch_does(kind):
+    numbers = torch.cat([torch.randn(5000), torch.tensor([0.0, -0.0, 1.00390625, 1.01171875, 3e38, 1e-30])])
+    kept, read = torch.zeros(len(numbers), dtype=kind), torch.zeros(len(numbers))
+    copy(numbers.numpy(), halves(kept), read.numpy())
+    assert torch.equal(kept, numbers.to(kind))
+    assert torch.equal(read, numbers.to(kind).float())

@@ -13,7 +13,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from termweave.accelerators import has_kernels, laid_out
+from termweave.accelerators import has_kernels
 from termweave.model import attention_loops
 from termweave.model.products import Linear
 
@@ -77,9 +77,11 @@ def attend_few(queries: Tensor, memory: KeysValues, visible: Visible) -> Tensor:
     return attend(queries, memory, visible.mask)
 
 
-def for_steps(memory: KeysValues) -> KeysValues:
-    """Keys and values as steps read them: on a CPU, those of a head in one piece."""
-    return KeysValues(*laid_out(*memory)) if memory.keys.device.type == "cpu" else memory
+def for_steps(memory: KeysValues, kind: torch.dtype) -> KeysValues:
+    """Keys and values as steps read them: on a CPU, those of a head in one piece; kind: see `kept_kind`."""
+    if memory.keys.device.type != "cpu":
+        return memory
+    return KeysValues(*(own.to(kind, memory_format=torch.contiguous_format) for own in memory))
 
 
 def mean_weights(queries: Tensor, keys: Tensor, mask: Tensor) -> Tensor:

@@ -16,7 +16,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from termweave.model.loop_math import dot, exponentiate, largest_of
+from termweave.model.loop_math import dot, exponentiate, halves, largest_of, single, stored
 from termweave.storage import Array
 
 if TYPE_CHECKING:
@@ -30,6 +30,11 @@ def can_attend(like: Tensor) -> bool:
     return like.device.type == "cpu" and like.dtype == torch.float32 and torch.get_num_threads() <= MOST_THREADS
 
 
+def kept_kind(like: Tensor, rounded: bool) -> torch.dtype:
+    """Of the keys and values that steps read: rounded, they take half the memory, which is what the loops wait for."""
+    return torch.bfloat16 if rounded and can_attend(like) else like.dtype
+
+
 def attend_past(queries: Tensor, own: KeysValues, past: KeysValues, ancestry: Tensor, length: int) -> Tensor:
     """`SelfAttentionCache.attend`, (batch, hypotheses, d); own keys and values are added to those of the past."""
     result = _room_for(queries)
@@ -37,8 +42,8 @@ def attend_past(queries: Tensor, own: KeysValues, past: KeysValues, ancestry: Te
         _by_hypothesis(queries),
         _by_hypothesis(own.keys),
         _by_hypothesis(own.values),
-        past.keys.numpy(),
-        past.values.numpy(),
+        halves(past.keys),
+        halves(past.values),
         ancestry.numpy(),
         length,
         result.numpy(),
@@ -49,7 +54,7 @@ def attend_past(queries: Tensor, own: KeysValues, past: KeysValues, ancestry: Te
 def attend_memory(queries: Tensor, memory: KeysValues, places: Tensor) -> Tensor:
     """`attention.attend_few`, (batch, hypotheses, d); places: see `Visible`."""
     result = _room_for(queries)
-    _attend_memory(_by_hypothesis(queries), memory.keys.numpy(), memory.values.numpy(), places.numpy(), result.numpy())
+    _attend_memory(_by_hypothesis(queries), halves(memory.keys), halves(memory.values), places.numpy(), result.numpy())
     return result.flatten(2)
 
 
@@ -84,8 +89,9 @@ def _attend_past(
             all_keys, all_values = keys[sentence, head], values[sentence, head]
             for hypothesis in range(hypotheses):
                 for at in range(width):
-                    all_keys[length * beam + hypothesis, at] = own_keys[sentence, hypothesis, head, at]
-                    all_values[length * beam + hypothesis, at] = own_values[sentence, hypothesis, head, at]
+                    key, value = own_keys[sentence, hypothesis, head, at], own_values[sentence, hypothesis, head, at]
+                    all_keys[length * beam + hypothesis, at] = stored(key, all_keys[0, 0])
+                    all_values[length * beam + hypothesis, at] = stored(value, all_keys[0, 0])
             for hypothesis in range(hypotheses):
                 for step in range(count):
                     rows[step] = step * beam + ancestry[sentence, hypothesis, step]
@@ -129,7 +135,7 @@ def _look(
     for index in range(count):
         value, weight = values[rows[index]], scores[index] * share
         for at in range(width):
-            vector[at] += weight * value[at]
+            vector[at] += weight * single(value[at])
     for at in range(width):
         result[at] = vector[at]
 

@@ -32,12 +32,25 @@ class SelfAttentionCache:
     """Per layer keys and values (batch, heads, steps · beam, d / heads), and the ancestry (batch, beam, steps)."""
 
     def __init__(
-        self, layers: int, batch: int, beam: int, heads: int, width: int, like: Tensor, steps: int = CHUNK
+        self,
+        layers: int,
+        batch: int,
+        beam: int,
+        heads: int,
+        width: int,
+        like: Tensor,
+        steps: int = CHUNK,
+        rounded: bool = False,
     ) -> None:
-        """width: d / heads; like: a tensor of the type and on the device to use; steps: that there is room for."""
+        """width: d / heads; like: a tensor of the type and on the device to use; steps: that there is room for.
+
+        rounded: see `attention_loops.kept_kind`.
+        """
+        kind = attention_loops.kept_kind(like, rounded)
         # Zeros, not whatever lies in memory: a hidden value weighs nothing, but nothing times NaN is NaN.
         self.layers = [
-            KeysValues(*(like.new_zeros(batch, heads, steps * beam, width) for _ in range(2))) for _ in range(layers)
+            KeysValues(*(like.new_zeros(batch, heads, steps * beam, width, dtype=kind) for _ in range(2)))
+            for _ in range(layers)
         ]
         self.beam = beam
         self.length = 0  # steps written

@@ -82,17 +82,40 @@ def _single(typing: Any, number: Any) -> Any:
         placed = builder.and_(builder.shl(wide, wide.type(13)), wide.type(HALF_BITS))
         return builder.fmul(builder.bitcast(placed, kind), kind(2.0**112))
 
-    return numba.float32(number), widen if number == numba.int16 else keep
+    def lengthen(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        wide = builder.zext(arguments[0], ir.IntType(32))
+        return builder.bitcast(builder.shl(wide, wide.type(16)), context.get_value_type(signature.return_type))
+
+    return numba.float32(number), {numba.int16: widen, numba.uint16: lengthen}.get(number, keep)
+
+
+def _stored(typing: Any, number: Any, like: Any) -> Any:
+    """A number in single precision as an array of such a kind holds it: as it is, or as the 16 bits nearest to it."""
+
+    def keep(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        return arguments[0]
+
+    def shorten(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        bits = builder.bitcast(arguments[0], ir.IntType(32))
+        kind = bits.type
+        odd = builder.and_(builder.lshr(bits, kind(16)), kind(1))
+        return builder.trunc(builder.lshr(builder.add(builder.add(bits, kind(0x7FFF)), odd), kind(16)), ir.IntType(16))
+
+    return like(number, like), shorten if like == numba.uint16 else keep
 
 
 as_float: Any = intrinsic(_bits_as_float)
 as_bits: Any = intrinsic(_float_as_bits)
 maximum: Any = intrinsic(_maximum)
 single: Any = intrinsic(_single)
+stored: Any = intrinsic(_stored)
 
 
 def halves(tensor: Tensor) -> Array:
     """A tensor for `single`: bits instead of half precision, which compiled loops do not know."""
+    if tensor.dtype == torch.bfloat16:
+        short: Array = tensor.view(torch.int16).numpy().view(np.uint16)
+        return short
     array: Array = tensor.view(torch.int16).numpy() if tensor.dtype == torch.half else tensor.numpy()
     return array
 

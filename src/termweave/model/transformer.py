@@ -16,6 +16,7 @@ from termweave.config import ModelConfig
 from termweave.data.batches import ConstraintTensors, TermTokens
 from termweave.model.alignment import Alignment
 from termweave.model.attention import KeysValues, MultiHeadAttention, Visible, for_steps
+from termweave.model.attention_loops import kept_kind
 from termweave.model.cache import FixedCache, SelfAttentionCache
 from termweave.model.coverage import Progress
 from termweave.model.layers import DecoderLayer, EncoderLayer, Stream, sinusoidal_positions
@@ -107,7 +108,8 @@ class Transformer(nn.Module):
         self.output: OutputLayer | None = PointerOutput(config) if pointing else output_layer(config)
         self.alignment = Alignment(config) if config.alignment_layer else None
         self.dropout = nn.Dropout(config.dropout)
-        self.vocabulary_product: nn.Module | None = None  # set by `use_precision`
+        self.vocabulary_product: nn.Module | None = None  # set by `use_precision`, as the next
+        self.rounds_keys = False  # those that decoding steps read, to half of single precision
         if not self.embedding.is_meta:  # without memory there is nothing to fill; torch would load its compiler for it
             self._initialise()
 
@@ -252,13 +254,15 @@ class Transformer(nn.Module):
 
     def decoder_memory(self, encoded: Encoded) -> DecoderMemory:
         pairs = zip(self.decoder, encoded.extra, strict=True)
-        layers = tuple(for_steps(layer.memory(encoded.states, keys_values)) for layer, keys_values in pairs)
+        kind = kept_kind(encoded.states, self.rounds_keys)
+        layers = tuple(for_steps(layer.memory(encoded.states, keys_values), kind) for layer, keys_values in pairs)
         visible = Visible.of(encoded.mask, encoded.states.dtype)
         alignment = None if self.alignment is None else self.alignment.keys(encoded.states)
         return DecoderMemory(layers, visible, encoded.output, alignment)
 
     def start_cache(self, batch: int, beam: int) -> SelfAttentionCache:
-        return SelfAttentionCache(len(self.decoder), batch, beam, *self._head_shape(), like=self.embedding)
+        rounded = self.rounds_keys
+        return SelfAttentionCache(len(self.decoder), batch, beam, *self._head_shape(), self.embedding, rounded=rounded)
 
     def start_fixed_cache(self, batch: int, beam: int, steps: int) -> FixedCache:
         """One whose shapes stay as they are for so many steps."""
@@ -342,6 +346,7 @@ class Transformer(nn.Module):
                 self.output.float()
         elif precision == "int8":
             self._replace_products(QuantisedLinear)
+            self.rounds_keys = True  # far less than eight bits round
             if self.constraint_memory is not None and PackedLinear.available():
                 replace_linear(self.constraint_memory, RowwiseLinear)  # see `KnownTerms`
         elif self.embedding.device.type == "cpu" and PackedLinear.available():
