@@ -21,7 +21,7 @@ source "$(dirname "$0")/background.sh"
 EXPERIMENTS=${EXPERIMENTS:-experiments/de-en.toml}
 OPTIONS=${OPTIONS:-} # such as --smoke, for a rehearsal
 DEVICE=${DEVICE:-auto}
-MODELS=${MODELS:-vanilla replace aligned copy paper paper-attention paper-output released paper-switched replace-switched copy-switched}
+MODELS=${MODELS:-vanilla replace aligned copy paper paper-even paper-attention paper-output released paper-switched replace-switched copy-switched}
 NEXT_AT=${NEXT_AT:-100} # step of a model at which the next one starts: some take a minute to be compiled
 NEXT_AT_FIRST=${NEXT_AT_FIRST:-2700} # the same in stage 1
 PREPARED=${PREPARED:-here}
