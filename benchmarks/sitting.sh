@@ -76,6 +76,7 @@ score() { # name of the log, the file that says when all is trained, patterns of
     done
     [ ${#patterns[@]} -gt 0 ] || return 0
     for attempt in 1 2 3; do # what the GPU has no room for now it may have later
+        [ $attempt = 1 ] || sleep "$IDLE"
         step "$name" "${patterns[@]}" --leave 'train.*' &
         process=$!
         while kill -0 $process 2>/dev/null; do
@@ -83,7 +84,6 @@ score() { # name of the log, the file that says when all is trained, patterns of
             [ ! -e "$trained" ] || ! waits_in_vain "log.$TITLE.$name.txt" || { kill_tree $process && return; }
         done
         ! wait $process || return 0
-        sleep "$IDLE"
     done
 }
 

@@ -119,7 +119,24 @@ def test_an_epoch_covers_every_sentence_once_within_the_budget(lengths, batch_to
         assert len(planned.rows) * width <= batch_tokens or len(planned.rows) == 1
 
 
-def test_built_batches_keep_to_the_budget_and_to_few_widths():
+def test_batches_are_as_full_as_they_may_be_and_hardly_padded():
+    chance = np.random.default_rng(0)
+    lengths = chance.integers(1, 60, (6000, 2))
+    lengths[:, 1] = (lengths[:, 0] * chance.uniform(0.7, 1.4, len(lengths))).astype(int) + 1
+    sides = [RaggedArray.from_rows([[9] * int(length) for length in column], np.uint16) for column in lengths.T]
+    corpus = DirectionData("de-en", sides[0], sides[1], None, None)
+    widths = lengths + 1  # with the end mark
+    widths += widths % SENTENCE_MULTIPLE
+    plan = plan_epoch([corpus], 4096, 1, 0)
+    places = sum(len(own.rows) * int(widths[own.rows].max(axis=0).sum()) for own in plan)
+    assert (lengths + 1).sum() / places > 0.9
+    full = [len(own.rows) * int(widths[own.rows].max()) for own in plan]
+    # Eight sentences more would mostly be too many; the next one may be wider than all of these.
+    room = [4096 - own <= 9 * int(widths[each.rows].max()) for own, each in zip(full, plan, strict=True)]
+    assert sum(room) > 0.8 * len(plan)
+
+
+def test_built_batches_keep_to_the_budget_and_to_even_widths():
     for batch, rows, _ in first_epoch(stream(direction(tag=TAG), tokens=300)):
         for tensor in (batch.source, batch.target):
             assert tensor.shape[0] == len(rows)

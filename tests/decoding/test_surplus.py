@@ -64,6 +64,20 @@ def test_an_output_without_it_that_is_nearly_as_good_will_do(translator, monkeyp
     assert len(search.wishes) == searches
 
 
+def test_an_output_that_may_have_been_cut_off_is_not_taken_so(translator, monkeypatch):
+    """It may only not have come to its flaws."""
+
+    class WithAnother(Doubling):
+        def __call__(self, batch, options, meanwhile=None):
+            outputs = super().__call__(batch, options)
+            another = Hypothesis(tuple(self.encode("a house %s " + " ".join(map(str, range(100, 130))))), -1.05, -5.0)
+            return [[*own, another] for own in outputs] if len(self.wishes) == 1 else outputs
+
+    search = WithAnother(translator, "the house %s by %s", "the house %s")
+    assert translated(translator, monkeypatch, search).text == "the house %s"
+    assert len(search.wishes) == 2
+
+
 def test_of_both_searches_the_best_without_it_wins(translator, monkeypatch):
     class WorseAgain(Doubling):
         def __call__(self, batch, options, meanwhile=None):

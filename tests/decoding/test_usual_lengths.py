@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import torch
 
-from termweave.decoding.batching import Request, tightened, usual_lengths
+from termweave.decoding.batching import Request, may_be_cut_off, tightened, usual_lengths
 from termweave.decoding.demands import Wishes
 from termweave.decoding.terminology import TermPlan
 
@@ -30,3 +30,9 @@ def test_limits_are_tightened_only_where_something_must_be_met():
         18,
         36,
     ]
+
+
+def test_as_long_as_a_tightened_limit_an_output_may_have_been_cut_off():
+    known = request(10, expansion=1.0)
+    assert tightened(torch.tensor([50]), [known], torch.tensor([1])).tolist() == [17]
+    assert may_be_cut_off(known, 17) and not may_be_cut_off(known, 16)

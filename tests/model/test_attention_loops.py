@@ -38,6 +38,7 @@ def test_what_is_visible_is_seen(batch, heads, hypotheses, width, keys, size, ro
     projected = KeysValues(*(part.view(batch, keys, heads, width).transpose(1, 2) for part in both))
     memory = for_steps(projected, attention_loops.kept_kind(queries, rounded))
     assert (memory.keys.dtype == torch.bfloat16) == rounded
+    assert memory.keys.is_contiguous() and memory.values.is_contiguous()
     seen = torch.rand(batch, 1, 1, keys) < 0.6
     seen[..., torch.randint(keys, (1,))] = True
     visible = Visible.of(seen, torch.float32)

@@ -1,6 +1,6 @@
 """The endless stream of training batches: planned by length, shuffled by epoch, with fresh constraints each time.
 
-Sentences of about the same length share a batch, so that little is padding and few shapes occur. The stream is a
+Sentences of about the same length share a batch, so that little is padding. The stream is a
 function of seed and position alone: a run that stops and resumes sees the same batches, and so do several processes
 that share the work.
 """

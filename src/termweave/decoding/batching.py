@@ -108,6 +108,11 @@ def _usual_length(request: Request, needed: int) -> int:
     return int(request.expected * LONG)
 
 
+def may_be_cut_off(request: Request, length: int) -> bool:
+    """Is an output so long that it may have ended at a tightened limit, in the middle of what it says?"""
+    return length >= int(request.expected * MOST_TIMES) + MORE
+
+
 def tightened(limits: Tensor, batch: Sequence[Request], needed: Tensor) -> Tensor:
     """(batch,) Limits that leave no room to babble, where tokens are needed: while they are missing, nothing can end.
 

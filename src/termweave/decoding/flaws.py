@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 
-from termweave.decoding.batching import Request
+from termweave.decoding.batching import Request, may_be_cut_off
 from termweave.decoding.beam import Hypothesis
 from termweave.decoding.stutter import stutter, without_stutter
 from termweave.decoding.surplus import surplus_of, without_surplus
@@ -24,11 +24,13 @@ def is_flawed(request: Request, hypothesis: Hypothesis, subwords: Vocabulary) ->
 
 
 def nearly_as_good(request: Request, subwords: Vocabulary) -> Hypothesis | None:
-    """The best output without flaws, if it scores hardly less than the best of all, which comes first."""
+    """The best output without flaws, if it scores hardly less than the best of all, which comes first.
+
+    One that was cut off may only not have come to its flaws.
+    """
     best, *others = request.found
-    return next(
-        (own for own in others if own.score > best.score - NEARLY and not is_flawed(request, own, subwords)), None
-    )
+    near = (own for own in others if own.score > best.score - NEARLY and not may_be_cut_off(request, len(own.tokens)))
+    return next((own for own in near if not is_flawed(request, own, subwords)), None)
 
 
 def best_first(request: Request, hypotheses: Iterable[Hypothesis], subwords: Vocabulary) -> list[Hypothesis]:

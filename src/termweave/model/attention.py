@@ -81,7 +81,7 @@ def for_steps(memory: KeysValues, kind: torch.dtype) -> KeysValues:
     """Keys and values as steps read them: on a CPU, those of a head in one piece; kind: see `kept_kind`."""
     if memory.keys.device.type != "cpu":
         return memory
-    return KeysValues(*(own.to(kind, memory_format=torch.contiguous_format) for own in memory))
+    return KeysValues(*(own.to(kind).contiguous() for own in memory))
 
 
 def mean_weights(queries: Tensor, keys: Tensor, mask: Tensor) -> Tensor:
