@@ -68,9 +68,10 @@ def _float_as_bits(typing: Any, number: Any) -> Any:
 
 
 def _single(typing: Any, number: Any) -> Any:
-    """A number of an array in single precision, or the one that 16 bits of half precision stand for, `halves`.
+    """A number of an array in single precision, or the one that 16 bits stand for, see `halves`.
 
-    Shifted to where single precision has them, they stand for a number that is too small by a power of two.
+    Those of bfloat16 are the first half of it. Those of half precision, shifted to where single precision has them,
+    stand for a number that is too small by a power of two.
     """
 
     def keep(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
@@ -112,7 +113,7 @@ stored: Any = intrinsic(_stored)
 
 
 def halves(tensor: Tensor) -> Array:
-    """A tensor for `single`: bits instead of half precision, which compiled loops do not know."""
+    """A tensor for `single`: bits, with a sign for half precision and without for bfloat16, which loops do not know."""
     if tensor.dtype == torch.bfloat16:
         short: Array = tensor.view(torch.int16).numpy().view(np.uint16)
         return short

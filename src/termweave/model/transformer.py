@@ -346,7 +346,7 @@ class Transformer(nn.Module):
                 self.output.float()
         elif precision == "int8":
             self._replace_products(QuantisedLinear)
-            self.rounds_keys = True  # far less than eight bits round
+            self.rounds_keys = True  # no more than eight bits do
             if self.constraint_memory is not None and PackedLinear.available():
                 replace_linear(self.constraint_memory, RowwiseLinear)  # see `KnownTerms`
         elif self.embedding.device.type == "cpu" and PackedLinear.available():
