@@ -44,12 +44,15 @@ def search(
     spare: int,
     aware: bool = False,
     enough: int = 0,
+    due: int | None = None,
 ) -> list[list[Hypothesis]]:
-    """Outputs may be `spare` tokens longer than the constraints are in all."""
+    """Outputs may be `spare` tokens longer than the constraints are in all; with `due` of them, all is met."""
     memory = model.decoder_memory(model.encode(torch.tensor(sources)[:, None] % VOCABULARY))
     automaton = compile_automaton(demands, JOINS) if demands is not None else None
     needed = automaton.total if automaton is not None else torch.zeros(len(sources), dtype=torch.long)
-    return beam_search(model, memory, needed + spare, MARKS, SearchOptions(beam, aware=aware, enough=enough), automaton)
+    options = SearchOptions(beam, aware=aware, enough=enough)
+    deadlines = None if due is None else needed + due
+    return beam_search(model, memory, needed + spare, MARKS, options, automaton, deadlines=deadlines)
 
 
 def assert_same(found: list[Hypothesis], expected: list[Hypothesis]) -> None:
@@ -72,6 +75,19 @@ def test_every_constraint_is_met(model, demands, beam, spare, aware, seed):
         assert hypotheses
         for hypothesis in hypotheses:
             assert fulfilled(own, list(hypothesis.tokens))
+
+
+@settings(max_examples=100, deadline=None, suppress_health_check=list(HealthCheck))
+@given(
+    st.lists(DEMANDS, min_size=5, max_size=10), st.integers(1, 5), st.integers(0, 6), st.integers(0, 6), st.booleans()
+)
+def test_every_constraint_is_met_by_the_deadline(model, demands, beam, due, more, aware):
+    found = search(model, list(range(len(demands))), demands, beam, due + more, aware, due=due)
+    needed = compile_automaton(demands, JOINS).total.tolist()
+    for own, total, hypotheses in zip(demands, needed, found, strict=True):
+        assert hypotheses
+        for hypothesis in hypotheses:
+            assert fulfilled(own, list(hypothesis.tokens[: total + due]))
 
 
 @settings(max_examples=60, deadline=None)

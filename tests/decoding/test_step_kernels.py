@@ -38,13 +38,13 @@ def seen_by_kernels(memory: DecoderMemory) -> DecoderMemory:
     return replace(memory, visible=Visible.of(memory.visible.mask == 0, memory.visible.mask.dtype))
 
 
-def search_both_ways(model, memory, limits, marks, options, automaton=None, usual=None) -> None:
-    expected = beam_search(model, memory, limits, marks, options, automaton, usual=usual)
+def search_both_ways(model, memory, limits, marks, options, automaton=None, **lengths) -> None:
+    expected = beam_search(model, memory, limits, marks, options, automaton, **lengths)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(accelerators, "WITH_KERNELS", ("cpu",))
         memory = seen_by_kernels(memory)
         steps = FixedSteps(model, marks, options)
-        found = beam_search(model, memory, limits, marks, options, automaton, steps, usual=usual)
+        found = beam_search(model, memory, limits, marks, options, automaton, steps, **lengths)
     for own, others in zip(found, expected, strict=True):
         assert_same(own, others)
 
@@ -55,10 +55,11 @@ def search_both_ways(model, memory, limits, marks, options, automaton=None, usua
 def test_with_guaranteed_constraints(token_model, demands, beam, aware, spare):  # noqa: F811
     memory = token_model.decoder_memory(token_model.encode(torch.arange(len(demands))[:, None] % VOCABULARY))
     automaton = compile_automaton(demands, JOINS, multiple=4)
-    limits = automaton.total + spare
+    limits, total = automaton.total + spare, automaton.total
     for enough in (0, 1):
         options = SearchOptions(beam, aware=aware, enough=enough)
-        search_both_ways(token_model, memory, limits, TOKENS, options, automaton, usual=automaton.total + 2)
+        lengths = {"usual": total + 2, "deadlines": total + 3}
+        search_both_ways(token_model, memory, limits, TOKENS, options, automaton, **lengths)
 
 
 @VARIANTS

@@ -49,10 +49,11 @@ def test_with_guaranteed_constraints(token_model, demands, beam, aware, spare, e
     automaton = compile_automaton(demands, JOINS)
     options = SearchOptions(beam, aware=aware, enough=enough)
     given = (token_model, memory, automaton.total + spare, MARKS, options, automaton)
-    found = beam_search(*given, usual=automaton.total + 2)
+    lengths = {"usual": automaton.total + 2, "deadlines": automaton.total + 3}
+    found = beam_search(*given, **lengths)
     with pytest.MonkeyPatch.context() as patch:
         by_tensors(patch)
-        expected = beam_search(*given, usual=automaton.total + 2)
+        expected = beam_search(*given, **lengths)
     for own, others in zip(found, expected, strict=True):
         assert_same(own, others)
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import torch
 
-from termweave.decoding.batching import Request, may_be_cut_off, tightened, usual_lengths
+from termweave.decoding.batching import Request, deadlines, may_be_cut_off, tightened, usual_lengths
+from termweave.decoding.beam import NO_LENGTH
 from termweave.decoding.demands import Wishes
 from termweave.decoding.terminology import TermPlan
 
@@ -36,3 +37,9 @@ def test_as_long_as_a_tightened_limit_an_output_may_have_been_cut_off():
     known = request(10, expansion=1.0)
     assert tightened(torch.tensor([50]), [known], torch.tensor([1])).tolist() == [17]
     assert may_be_cut_off(known, 17) and not may_be_cut_off(known, 16)
+
+
+def test_what_must_be_met_is_due_before_the_output_ends():
+    batch = [request(10), request(10), request(10, expansion=1.0), request(1)]
+    # Nothing is due where nothing must be met; 0.9 · 1.5 · 10 + 5 / 2 + 2; 0.9 · 10 + 5 / 2 + 2; what is needed fits
+    assert deadlines(batch, torch.tensor([0, 5, 5, 30])).tolist() == [NO_LENGTH, 17, 13, 32]

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from termweave.constraints.constraint import Constraint
-from termweave.decoding.beam import Hypothesis, Steps
+from termweave.decoding.beam import NO_LENGTH, Hypothesis, Steps
 from termweave.decoding.cdalign import Placed
 from termweave.decoding.demands import Pair, Wishes
 from termweave.decoding.terminology import TermPlan
@@ -22,6 +22,8 @@ MOST_FEW, SUBWORDS_FOR_ONE = 3, 10  # what is few: so many at most, and one for 
 MOST_CHOSEN = 1  # the same of words that a glossary chose
 MOST_TIMES, MORE = 1.15, 6  # the same times, and so many tokens: as long as outputs get, but for what they must meet
 NEEDED_MORE = 4  # of so many tokens that must be met, one stands there that would not be there else
+# By when all is met: so many times what a source expands to, half of what must be met, and so many tokens.
+DUE_TIMES, NEEDED_DUE, DUE_MORE = 0.9, 1 / 2, 2
 
 Item = TypeVar("Item")
 
@@ -121,3 +123,14 @@ def tightened(limits: Tensor, batch: Sequence[Request], needed: Tensor) -> Tenso
     long = torch.tensor([int(request.expected * MOST_TIMES) for request in batch]) + needed // NEEDED_MORE
     most = torch.maximum(long, needed) + MORE
     return torch.where(needed > 0, torch.minimum(limits, most), limits)
+
+
+def deadlines(batch: Sequence[Request], needed: Tensor) -> Tensor:
+    """(batch,) Lengths by which outputs of a model that knows its constraints have met them.
+
+    What is still missing then comes only because it must. Forced in at the very end, it would leave no room for an end
+    that fits, and whoever waits for it babbles meanwhile.
+    """
+    usual = torch.tensor([int(request.expected * DUE_TIMES) for request in batch])
+    due = torch.maximum(usual + (needed * NEEDED_DUE).long(), needed) + DUE_MORE
+    return torch.where(needed > 0, due, NO_LENGTH)

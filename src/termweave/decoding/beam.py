@@ -84,6 +84,7 @@ class BeamState:
     finished_logs: Tensor  # (batch, beam) log P
     enough: Tensor  # (batch,) finished outputs the sentence waits for
     usual: Tensor  # (batch,) length beyond which an output no longer gains by being long
+    deadlines: Tensor  # (batch,) length by which an output has met all that it must
     memory: DecoderMemory
     never: Tensor  # tokens that are never produced
     # (batch, n) the only tokens whose scores may have changed since the maxima of `Scores` were last right.
@@ -192,6 +193,7 @@ def beam_search(
     steps: Steps | None = None,
     guide: Guide | None = None,
     usual: Tensor | None = None,
+    deadlines: Tensor | None = None,
     meanwhile: Callable[[], object] | None = None,
 ) -> list[list[Hypothesis]]:
     """The best hypotheses of each sentence, best first. limits: (batch,) longest output of each.
@@ -199,13 +201,14 @@ def beam_search(
     The limits are wanted on the host: to read them from a device, it would have to wait for the encoder.
     usual: (batch,) lengths up to which scores are divided by length. An output that must meet what the model would not
     say is otherwise the better for every easy token it puts between.
+    deadlines: (batch,) lengths by which outputs have met all that they must; None: the limits.
     meanwhile: what the host may do while a device has steps to take; not called where a search is over before.
     """
     steps = steps or PlainSteps(model, marks, options)
     limits = limits.cpu().clamp(max=options.max_length)
     earliest = int(limits.min())  # no limit is reached before this step
     last = int(limits.max()) + (0 if options.cut else 1)  # all are done after this one
-    state = _start(memory, limits, marks, options, automaton, steps, usual)
+    state = _start(memory, limits, marks, options, automaton, steps, usual, deadlines)
     state.guidance = guide.start(state.newest.shape[1]) if guide else None
     if (size := steps.size(len(limits))) > len(limits):
         _select(state, _filled_up(torch.arange(len(limits), device=state.limits.device), size))
@@ -238,6 +241,7 @@ def _start(
     automaton: Automaton | None,
     steps: Steps,
     usual: Tensor | None,
+    deadlines: Tensor | None,
 ) -> BeamState:
     batch, beam, device = len(limits), options.beam, memory.visible.mask.device
     cache = steps.start_cache(batch, beam)
@@ -265,6 +269,7 @@ def _start(
         finished_logs=torch.full((batch, beam), IMPOSSIBLE, device=device),
         enough=_enough(batch, options, automaton, device),
         usual=torch.full((batch,), NO_LENGTH, device=device) if usual is None else sent(usual, device),
+        deadlines=sent(limits if deadlines is None else torch.minimum(deadlines, limits), device),
         memory=memory,
         never=never,
         touched=torch.cat([touched, memory.output.tokens], dim=1) if memory.output and has_kernels(device) else touched,
@@ -340,7 +345,7 @@ def _candidates(
             scores,
             state.scores,
             wished,
-            limits=state.limits,
+            limits=torch.maximum(state.deadlines, state.length),  # behind its deadline nothing may be missing
             length=state.length,
             end=marks.end,
             count=count,
@@ -440,7 +445,7 @@ def _select(state: BeamState, rows: Tensor) -> None:
     state.guidance = state.guidance.select(rows) if state.guidance else None
     for name in ("sentences", "limits", "searching", "newest", "tokens", "scores", "touched"):
         setattr(state, name, getattr(state, name).index_select(0, rows))
-    for name in ("finished_tokens", "finished_scores", "finished_logs", "enough", "usual"):
+    for name in ("finished_tokens", "finished_scores", "finished_logs", "enough", "usual", "deadlines"):
         setattr(state, name, getattr(state, name).index_select(0, rows))
     state.sentences = state.sentences.masked_fill(~real, NOBODY)
     state.searching = state.searching & real

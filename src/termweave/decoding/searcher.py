@@ -14,7 +14,7 @@ from torch import Tensor
 from termweave.accelerators import current, sent
 from termweave.data.batches import ConstraintTensors, constraints_from_ids, pad_rows
 from termweave.decoding.automaton import Automaton
-from termweave.decoding.batching import Early, Request, tightened, usual_lengths
+from termweave.decoding.batching import Early, Request, deadlines, tightened, usual_lengths
 from termweave.decoding.beam import Hypothesis, Marks, PlainSteps, SearchOptions, Steps, beam_search
 from termweave.decoding.cdalign import Guide
 from termweave.decoding.crew import by_crew, crew_size
@@ -86,10 +86,10 @@ class Searcher:
     ) -> LaidOut:
         """lead: tokens before every source. strict: see `make_demands`."""
         with current(self.model.embedding.device):
-            return self._lay_out(batch, lead, self.steps(options), strict)
+            return self._lay_out(batch, lead, options, strict)
 
-    def _lay_out(self, batch: Sequence[Request], lead: Sequence[int], steps: Steps, strict: bool) -> LaidOut:
-        subwords, device = self.subwords, self.model.embedding.device
+    def _lay_out(self, batch: Sequence[Request], lead: Sequence[int], options: SearchOptions, strict: bool) -> LaidOut:
+        subwords, device, steps = self.subwords, self.model.embedding.device, self.steps(options)
         rows = [[*lead, *request.source, subwords.eos] for request in batch]
         lengths = np.array([len(row) for row in rows])
         width = steps.width(int(lengths.max()))
@@ -108,6 +108,8 @@ class Searcher:
             if not strict:  # what was not found so, is looked for with all of it
                 limits = tightened(limits, batch, tables.total)
             automaton, further = tables.on(device), {"usual": usual_lengths(batch, tables.total)}
+            if options.aware and not strict:
+                further["deadlines"] = deadlines(batch, tables.total)
         if any(request.placed for request in batch):
             guide = Guide.of([request.placed for request in batch], width, len(lead), steps.multiple)
             further, limits = {"guide": guide.to(device)}, limits + guide.total * LENGTH_FACTOR
