@@ -109,7 +109,7 @@ def test_our_other_output_layers_are_judged_beside():
     assert [row[1] for row in cells] == [*["reproduced"] * 7, "met"]
     beside = [line.split(" | ")[3].removesuffix(" |") for line in lines[2:]]
     assert beside == [
-        "**not reproduced**: 24.0; best baseline: CDAlign 24.5",
+        "**not reproduced**: copy+vdba 24.0; best baseline: CDAlign 24.5",
         "reproduced: 100.0 %",
         "reproduced: 98.5 %",
         "**not reproduced**: Replace 45.0 % (BLEU 20.0, vanilla has 19.0), ours 89.0 %",
@@ -118,6 +118,12 @@ def test_our_other_output_layers_are_judged_beside():
         tables.ABSENT,
         "",
     ]
+
+
+def test_of_two_systems_under_one_name_the_last_is_judged():
+    known = results(**everything(), **{"score__even+vdba__news__hard": scores(27, 100)})
+    known.plan["systems"].append({"name": "even+vdba", "paper": "Ours", "tables": ["main"]})
+    assert "| reproduced | even+vdba 27.0; best baseline: CDAlign 24.5 |" in claims(known)[1]
 
 
 def test_an_experiment_without_the_papers_method_has_no_verdicts():

@@ -24,7 +24,8 @@ class Verdict:
 class Measured:
     """Figures of one test set, by the paper's names of the methods.
 
-    ours: the system that stands for the paper's method, which has a twin with VDBA.
+    ours: the system that stands for the paper's method, which has a twin with VDBA. Of several systems under one name
+    of the paper the last stands for it.
     """
 
     def __init__(self, results: Results, test_set: str, ours: str) -> None:
@@ -35,6 +36,9 @@ class Measured:
 
     def score(self, method: str, score: str, kind: str = "hard") -> float:
         return self._figure(f"score.{self._systems[method]}.{self._test_set}.{kind}", score)
+
+    def system(self, method: str) -> str:
+        return str(self._systems[method])
 
     def own(self, system: str, score: str) -> float:
         """Of a system that the paper does not have."""
@@ -62,7 +66,8 @@ def _best_bleu(measured: Measured) -> Verdict:
     ours = measured.score(OURS_GUARANTEED, "bleu")
     others = {method: measured.score(method, "bleu") for method in BASELINES}
     best = max(others, key=lambda method: others[method])
-    return Verdict(ours > others[best], f"{number(ours)}; best baseline: {best} {number(others[best])}")
+    shown = f"{measured.system(OURS_GUARANTEED)} {number(ours)}; best baseline: {best} {number(others[best])}"
+    return Verdict(ours > others[best], shown)
 
 
 def _guaranteed(measured: Measured) -> Verdict:
