@@ -1,11 +1,11 @@
-"""What must be met is due before the limit of an output: what that changes.
+"""Words of a glossary are due before the limit of an output: what that changes.
 
     python benchmarks/deadlines.py --text carry/ready --glossary carry/ready/software.en-de.tsv
 
 For each domain and direction, with the ready model in int8 on the CPU: BLEU with all terms of the glossary that are
 found, and with those whose translation stands in the reference, all guaranteed; of the former, tokens, steps of the
-search (of each sentence), and outputs that end at their limit. Once with what must be met due at the limit, once as
-the search is. Writes docs/results/ready/deadlines.json, in some minutes on one core.
+search (of each sentence), and outputs that end at their limit. Once with those words due at the limit, once as the
+search is. Writes docs/results/ready/deadlines.json, in some minutes on one core.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ def counted() -> Iterator[Counter[str]]:
     ) -> searcher.Outputs:
         outputs = search(self, batch, *given, **named)
         for request, own, limit in zip(batch.requests, outputs, batch.limits.tolist(), strict=True):
-            found["at their limit"] += bool(request.wishes.required and own and len(own[0].tokens) + 1 >= limit)
+            found["at their limit"] += bool(request.wishes.required and own and len(own[0].tokens) >= limit)
         return outputs
 
     with (

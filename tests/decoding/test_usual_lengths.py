@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import torch
 
+from termweave.constraints.glossary import Glossary, GlossaryEntry
 from termweave.decoding.batching import Request, deadlines, may_be_cut_off, tightened, usual_lengths
 from termweave.decoding.beam import NO_LENGTH
 from termweave.decoding.demands import Wishes
-from termweave.decoding.terminology import TermPlan
+from termweave.decoding.terminology import Terminology, TermPlan
 
 
 def request(source: int, spoken: int = 0, expansion: float = 1.5) -> Request:
@@ -39,7 +42,14 @@ def test_as_long_as_a_tightened_limit_an_output_may_have_been_cut_off():
     assert may_be_cut_off(known, 17) and not may_be_cut_off(known, 16)
 
 
-def test_what_must_be_met_is_due_before_the_output_ends():
-    batch = [request(10), request(10), request(10, expansion=1.0), request(1)]
-    # Nothing is due where nothing must be met; 0.9 · 1.5 · 10 + 5 / 2 + 2; 0.9 · 10 + 5 / 2 + 2; what is needed fits
-    assert deadlines(batch, torch.tensor([0, 5, 5, 30])).tolist() == [NO_LENGTH, 17, 13, 32]
+def test_words_of_a_glossary_are_due_before_the_output_ends():
+    terminology = Terminology(Glossary((GlossaryEntry("house", ("Haus",)),)), "en-de")
+    plan = terminology.plan("a house")
+    assert plan.chosen
+    batch = [replace(request(10), plan=plan), replace(request(10, expansion=1.0), plan=plan)]
+    batch.append(replace(request(1), plan=plan))
+    # 1.5 · 10 + 5 // 4 + 4; 10 + 5 // 4 + 4; what is needed has room
+    assert deadlines(batch, torch.tensor([5, 5, 30])).tolist() == [20, 15, 34]
+    # What nobody chose has its place where the model puts it; and what is forbidden asks for room of its own.
+    forbidding = replace(batch[0], wishes=Wishes(forbidden=("Haus",)))
+    assert deadlines([request(10), forbidding], torch.tensor([5, 5])).tolist() == [NO_LENGTH, NO_LENGTH]

@@ -22,8 +22,7 @@ MOST_FEW, SUBWORDS_FOR_ONE = 3, 10  # what is few: so many at most, and one for 
 MOST_CHOSEN = 1  # the same of words that a glossary chose
 MOST_TIMES, MORE = 1.15, 6  # the same times, and so many tokens: as long as outputs get, but for what they must meet
 NEEDED_MORE = 4  # of so many tokens that must be met, one stands there that would not be there else
-# By when all is met: so many times what a source expands to, half of what must be met, and so many tokens.
-DUE_TIMES, NEEDED_DUE, DUE_MORE = 0.9, 1 / 2, 2
+DUE_MORE = 4  # than what a source expands to and a share of what must be met: by then words of a glossary stand there
 
 Item = TypeVar("Item")
 
@@ -128,9 +127,11 @@ def tightened(limits: Tensor, batch: Sequence[Request], needed: Tensor) -> Tenso
 def deadlines(batch: Sequence[Request], needed: Tensor) -> Tensor:
     """(batch,) Lengths by which outputs of a model that knows its constraints have met them.
 
-    What is still missing then comes only because it must. Forced in at the very end, it would leave no room for an end
-    that fits, and whoever waits for it babbles meanwhile.
+    Forced in at the very end, a term would leave no room for an end that fits, and whoever waits for it babbles
+    meanwhile. That happens to words that a glossary chose; all else has time, for its place may well be at the end. So
+    has a sentence with something forbidden: words that begin with that would be taken for something missing.
     """
-    usual = torch.tensor([int(request.expected * DUE_TIMES) for request in batch])
-    due = torch.maximum(usual + (needed * NEEDED_DUE).long(), needed) + DUE_MORE
-    return torch.where(needed > 0, due, NO_LENGTH)
+    usual = torch.tensor([int(request.expected) for request in batch])
+    due = torch.maximum(usual + needed // NEEDED_MORE, needed) + DUE_MORE
+    is_due = torch.tensor([bool(request.plan.chosen and not request.wishes.forbidden) for request in batch])
+    return torch.where(is_due, due, NO_LENGTH)

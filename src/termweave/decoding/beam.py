@@ -345,7 +345,7 @@ def _candidates(
             scores,
             state.scores,
             wished,
-            limits=torch.maximum(state.deadlines, state.length),  # behind its deadline nothing may be missing
+            limits=torch.maximum(state.deadlines, state.length),  # nothing may be missing behind a deadline
             length=state.length,
             end=marks.end,
             count=count,

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 FORMAT = 1  # raise it when all results mean something else than before: everything is then done again
 # Of one kind of step, such as "decode", counted from 1: raise it when that kind makes something else than before, by
 # another search for instance. It and what rests on it is then done again, and no model is trained for it.
-FORMATS: dict[str, int] = {"decode": 5}
+FORMATS: dict[str, int] = {"decode": 4}
 DATA = "data.json"
 
 Result = Mapping[str, Any]
