@@ -443,9 +443,8 @@ def _select(state: BeamState, rows: Tensor) -> None:
     state.automaton = state.automaton.select(rows) if state.automaton else None
     state.place = state.place.select(rows) if state.place else None
     state.guidance = state.guidance.select(rows) if state.guidance else None
-    for name in ("sentences", "limits", "searching", "newest", "tokens", "scores", "touched"):
-        setattr(state, name, getattr(state, name).index_select(0, rows))
-    for name in ("finished_tokens", "finished_scores", "finished_logs", "enough", "usual", "deadlines"):
+    own = ("sentences", "limits", "deadlines", "usual", "searching", "enough", "newest", "tokens", "scores", "touched")
+    for name in (*own, "finished_tokens", "finished_scores", "finished_logs"):
         setattr(state, name, getattr(state, name).index_select(0, rows))
     state.sentences = state.sentences.masked_fill(~real, NOBODY)
     state.searching = state.searching & real
